@@ -1,0 +1,1 @@
+"""What Redis holds: hints that may be lost at any moment."""

@@ -1,0 +1,31 @@
+-- Lease the head jobs of the planned flows to one worker and charge their tenants. Rows that
+-- another transaction holds are passed over; a worker that lost its own lease gets nothing.
+WITH take AS MATERIALIZED (
+    SELECT tenant_id, flow_id, jobs
+    FROM unnest(CAST(:tenants AS uuid[]), CAST(:flows AS uuid[]), CAST(:counts AS integer[]))
+        AS take(tenant_id, flow_id, jobs)
+    WHERE EXISTS (SELECT FROM replicas WHERE boot_id = :boot_id AND state = 'ready')
+), picked AS MATERIALIZED (
+    SELECT job.id FROM take CROSS JOIN LATERAL (
+        SELECT id FROM jobs
+        WHERE model = :model AND lane = :lane AND tenant_id = take.tenant_id AND flow_id = take.flow_id
+          AND state = 'queued' AND not_before IS NULL AND deadline > clock_timestamp()
+        ORDER BY rank, bucket, ord
+        LIMIT take.jobs
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS job
+), claimed AS (
+    UPDATE jobs SET state = 'running', fence = fence + 1, boot_id = :boot_id, claimed_at = clock_timestamp()
+    FROM picked WHERE jobs.id = picked.id AND jobs.state = 'queued'
+    RETURNING jobs.*
+), charged AS (
+    INSERT INTO account_deltas (job_id, fence, kind, model, lane, tenant_id, flow_id, cost)
+    SELECT id, fence, 'charge', model, lane, tenant_id, flow_id,
+           :input_cost * input_tokens + :output_cost * output_tokens
+    FROM claimed
+)
+SELECT c.id, c.fence, c.tenant_id, c.flow_id, c.batch_id, c.model, c.endpoint, c.lane,
+       s.object_key, c.byte_offset, c.byte_length, c.input_tokens, c.output_tokens, c.attempts,
+       CAST(extract(epoch FROM c.deadline - c.claimed_at) AS double precision) AS remaining_seconds
+FROM claimed AS c JOIN segments AS s ON s.id = c.segment_id
+ORDER BY c.segment_id, c.byte_offset

@@ -1,0 +1,29 @@
+"""The schema as SQLAlchemy sees it; a test holds it equal to what the migrations make."""
+
+from __future__ import annotations
+
+from db.tables.accounts import account_deltas, lane_accounts, turnstiles
+from db.tables.batches import batch_progress, batches, segments
+from db.tables.files import files
+from db.tables.jobs import jobs, jobs_done, outcomes
+from db.tables.metadata import metadata
+from db.tables.serving import deployments, replicas
+from db.tables.tenants import api_keys, tenants
+
+__all__ = [
+    "account_deltas",
+    "api_keys",
+    "batch_progress",
+    "batches",
+    "deployments",
+    "files",
+    "jobs",
+    "jobs_done",
+    "lane_accounts",
+    "metadata",
+    "outcomes",
+    "replicas",
+    "segments",
+    "tenants",
+    "turnstiles",
+]
