@@ -1,0 +1,1 @@
+"""Plain ASGI layers around every route, the outermost first: envelope, body guard, gate."""

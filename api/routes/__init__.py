@@ -1,0 +1,1 @@
+"""One function a call: parse, do, render."""

@@ -1,0 +1,1 @@
+"""The objects of the wire, as clients send and read them."""
