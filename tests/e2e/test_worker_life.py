@@ -1,0 +1,53 @@
+"""A worker's ways to leave: drained, and frozen for so long that it has become a zombie."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.e2e.platform import Platform, chat
+from tests.eventually import eventually
+
+ECHO = {"FAIRLANE_ENGINE": "simulated", "FAIRLANE_SIMULATED_ECHO": "1"}
+
+
+def assert_each_line_once(records: list[dict[str, Any]], lines: int) -> None:
+    assert Counter(record["custom_id"] for record in records) == Counter(str(n) for n in range(lines))
+
+
+def test_a_drained_worker_ends_tidily_and_loses_nothing(simulated: Platform) -> None:
+    other = simulated.add_worker(**ECHO, FAIRLANE_DRAIN_SECONDS="1")
+    batch = simulated.submit(chat(str(n), f"{n} " + "word " * 30) for n in range(400))
+    eventually(lambda: simulated.jobs_held_by(other.pid) > 0)
+
+    other.terminate()
+
+    assert other.wait(15) == 0
+    ended = simulated.wait(batch)
+    assert ended.status == "completed"
+    assert_each_line_once(list(simulated.records(ended)), 400)
+
+
+@pytest.mark.slow
+def test_a_zombie_writes_nothing_and_then_serves_again(simulated: Platform) -> None:
+    """SIGSTOP for longer than a lease, then SIGCONT: its jobs are another's by then."""
+    zombie = simulated.add_worker(**ECHO, FAIRLANE_SIMULATED_SPEED="0.2")
+    batch = simulated.submit(chat(str(n), f"{n} " + "word " * 30) for n in range(400))
+    eventually(lambda: simulated.jobs_held_by(zombie.pid) > 0)
+    os.kill(zombie.pid, signal.SIGSTOP)
+    frozen = simulated.jobs_held_by(zombie.pid)
+    ended = simulated.wait(batch)  # needs the rescue: the zombie held some of the lines
+    os.kill(zombie.pid, signal.SIGCONT)
+
+    assert frozen > 0
+    assert ended.status == "completed"
+    before = list(simulated.records(ended))
+    assert_each_line_once(before, 400)
+    again = simulated.submit(chat(str(n), "again", max_tokens=16) for n in range(300))
+    assert simulated.wait(again).status == "completed"
+    assert zombie.poll() is None, "it has joined again under another boot"
+    assert list(simulated.records(simulated.client.batches.retrieve(batch.id))) == before

@@ -1,0 +1,1 @@
+"""Engines: what turns a request into an answer, behind one port (see port.py)."""

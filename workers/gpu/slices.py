@@ -1,0 +1,146 @@
+"""Running a slice: read the bodies, give each request to the engine, hand in what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+
+import structlog
+
+from db.objects import ObjectLost, Objects
+from lanes import failure
+from lanes.failure import Failure
+from lanes.ids import Prefix, spell
+from lanes.job import ClaimedJob, Lease
+from lanes.policy import Policy
+from lanes.report import Ending, Finished, GivenBack, stopped
+from lanes.retry import retry_after
+from lanes.usage import Usage
+from workers.engines.port import Engine, EngineDead, EngineRequest, Reply
+from workers.gpu.completer import Completer, Report
+from workers.gpu.held import Held, Verdict
+
+log = structlog.get_logger()
+
+
+class SliceRunner:
+    """Runs claimed jobs, each in a task of its own that `Held` can stop.
+
+    `in_engine` counts the jobs that take a seat; `seat_freed` is set whenever one leaves.
+    """
+
+    def __init__(
+        self, engine: Engine, objects: Objects, held: Held, completer: Completer, policy: Policy
+    ) -> None:
+        self._engine = engine
+        self._objects = objects
+        self._held = held
+        self._completer = completer
+        self._policy = policy
+        self.in_engine = 0
+        self.seat_freed = asyncio.Event()
+        self.engine_dead = asyncio.Event()
+
+    async def start(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Begin a slice; returns once its bodies are read and its requests are under way."""
+        claimed_at = asyncio.get_running_loop().time()
+        gate: asyncio.Future[dict[Lease, bytes]] = asyncio.get_running_loop().create_future()
+        for job in jobs:  # held from the first moment, so that the heartbeat names them
+            task = asyncio.create_task(self._work(job, gate, claimed_at), name=f"job {job.lease.job_id}")
+            self.in_engine += 1
+            self._held.add(job.lease, task)
+        gate.set_result(await self._read_bodies(jobs))
+
+    async def _read_bodies(self, jobs: Sequence[ClaimedJob]) -> dict[Lease, bytes]:
+        by_segment: dict[str, list[ClaimedJob]] = defaultdict(list)
+        for job in jobs:
+            by_segment[job.object_key].append(job)
+        bodies: dict[Lease, bytes] = {}
+        for key, group in by_segment.items():
+            try:
+                parts = await self._objects.read_ranges(
+                    key, [(job.byte_offset, job.byte_length) for job in group]
+                )
+            except (ObjectLost, OSError) as error:
+                log.error("segment.unreadable", segment=key, error=type(error).__name__)
+                continue
+            bodies.update((job.lease, body) for job, body in zip(group, parts, strict=True))
+        return bodies
+
+    async def _work(
+        self, job: ClaimedJob, gate: asyncio.Future[dict[Lease, bytes]], claimed_at: float
+    ) -> None:
+        clock = asyncio.get_running_loop().time
+        started_ms: int | None = None
+
+        def since_claim_ms() -> int:
+            return round((clock() - claimed_at) * 1000)
+
+        try:
+            body = (await asyncio.shield(gate)).get(job.lease)
+            if body is None:
+                report = self._failed(job, failure.BODY_LOST, since_claim_ms(), None)
+            else:
+                started_ms = since_claim_ms()
+                reply = await self._engine.run(_request(job, body))
+                report = self._answered(job, reply, started_ms, since_claim_ms())
+        except asyncio.CancelledError:
+            verdict = self._held.verdict(job.lease)
+            if verdict is None or verdict is Verdict.LOST:
+                self._held.drop(job.lease)
+                return
+            report = (
+                stopped(job.lease, job.tenant_id, started_ms, since_claim_ms())
+                if verdict is Verdict.STOPPING
+                else GivenBack(job.lease, job.tenant_id, 0, failure.DRAINED.blames_job)
+            )
+        except EngineDead:
+            self.engine_dead.set()
+            report = GivenBack(job.lease, job.tenant_id, 0, failure.ENGINE_LOST.blames_job)
+        except Exception:  # an engine's own error must end this job's attempt, not the worker
+            log.exception("engine.error", job=str(job.lease.job_id), attempt=job.attempts + 1)
+            report = self._failed(job, failure.ENGINE_ERROR, since_claim_ms(), started_ms)
+        finally:
+            self.in_engine -= 1
+            self.seat_freed.set()
+        self._completer.submit(report)
+
+    def _answered(self, job: ClaimedJob, reply: Reply, started_ms: int, ended_ms: int) -> Report:
+        if reply.status >= 500:
+            again = self._again(job, failure.ENGINE_ERROR, ended_ms)
+            if again is not None:
+                return again
+        ending: Ending = "succeeded" if reply.status == 200 else "failed"
+        return Finished(
+            job.lease,
+            job.tenant_id,
+            ending,
+            reply.status,
+            None,
+            reply.body,
+            reply.usage,
+            started_ms,
+            ended_ms,
+        )
+
+    def _failed(self, job: ClaimedJob, reason: Failure, ended_ms: int, started_ms: int | None) -> Report:
+        return self._again(job, reason, ended_ms) or Finished(
+            job.lease, job.tenant_id, "failed", None, reason, None, Usage(), started_ms, ended_ms
+        )
+
+    def _again(self, job: ClaimedJob, reason: Failure, ended_ms: int) -> GivenBack | None:
+        remaining = job.remaining_seconds - ended_ms / 1000
+        jitter = random.random()  # noqa: S311  # spreads retries, keeps no secret
+        wait = retry_after(reason, job.attempts + 1, remaining, jitter, self._policy)
+        if wait is None:
+            return None
+        return GivenBack(job.lease, job.tenant_id, round(wait * 1000), reason.blames_job)
+
+
+def _request(job: ClaimedJob, body: bytes) -> EngineRequest:
+    # The fence makes the id new for every lease: an engine never sees one twice.
+    request_id = f"{spell(Prefix.REQUEST, job.lease.job_id)}-{job.lease.fence}"
+    return EngineRequest(request_id, job.endpoint, json.loads(body), job.lane)

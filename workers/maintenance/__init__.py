@@ -1,0 +1,1 @@
+"""The maintenance worker: validates, sweeps and finalises; every service is one `run_once()`."""

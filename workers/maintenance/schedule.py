@@ -1,0 +1,23 @@
+"""When beat asks for which service. A tick that could not be taken in time is dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from db.redis.broker import MAINTENANCE_QUEUE
+from db.redis.doorbell import INGEST_TASK
+
+SWEEP_TASK = "fairlane.sweep"
+FINALISE_TASK = "fairlane.finalise"
+HOUSEKEEPING_TASK = "fairlane.housekeeping"
+
+_EVERY_SECONDS = {SWEEP_TASK: 2.0, FINALISE_TASK: 2.0, INGEST_TASK: 5.0, HOUSEKEEPING_TASK: 60.0}
+
+SCHEDULE: dict[str, dict[str, Any]] = {
+    task: {
+        "task": task,
+        "schedule": seconds,
+        "options": {"queue": MAINTENANCE_QUEUE, "expires": seconds},
+    }
+    for task, seconds in _EVERY_SECONDS.items()
+}
