@@ -1,14 +1,15 @@
-"""Files whose time is over: hidden first, their bytes removed when nothing reads them any more."""
+"""What may be erased: files whose time is over, and objects that no row names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy import exists, func, select, update
+from sqlalchemy import exists, func, select, union, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from db.tables import batches, files
+from db.tables import batches, files, segments
 from lanes.batch import BatchStatus
 
 _NOW = func.clock_timestamp()
@@ -35,3 +36,20 @@ async def erasable(connection: AsyncConnection, limit: int) -> Sequence[tuple[UU
 
 async def mark_erased(connection: AsyncConnection, ids: Sequence[UUID]) -> None:
     await connection.execute(update(files).where(files.c.id.in_(ids)).values(erased_at=_NOW))
+
+
+async def a_day_ago(connection: AsyncConnection) -> datetime:
+    """By the database's clock; no upload or validation is under way for that long without a row."""
+    moment: datetime = (await connection.execute(select(_NOW - timedelta(days=1)))).scalar_one()
+    return moment
+
+
+async def unnamed(connection: AsyncConnection, keys: Sequence[str]) -> list[str]:
+    """Those of the object keys that no row names: left by a process that died before its commit."""
+    named = await connection.execute(
+        union(
+            select(files.c.object_key).where(files.c.object_key.in_(keys)),
+            select(segments.c.object_key).where(segments.c.object_key.in_(keys)),
+        )
+    )
+    return sorted(set(keys) - set(named.scalars()))

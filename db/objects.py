@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
@@ -98,6 +99,13 @@ class Objects:
                 await obstore.delete_async(self._store, key)
             except (NotFoundError, FileNotFoundError):
                 continue
+
+    async def keys_before(self, prefix: str, moment: datetime) -> AsyncIterator[list[str]]:
+        """Pages of the keys below a prefix that were last written before a moment."""
+        async for page in obstore.list(self._store, prefix, chunk_size=1_000):
+            keys = [found["path"] for found in page if found["last_modified"] < moment]
+            if keys:
+                yield keys
 
     async def _flush(self, key: str) -> None:
         if self._folder is not None:

@@ -10,8 +10,15 @@ from db.redis.doorbell import INGEST_TASK
 SWEEP_TASK = "fairlane.sweep"
 FINALISE_TASK = "fairlane.finalise"
 HOUSEKEEPING_TASK = "fairlane.housekeeping"
+ORPHANS_TASK = "fairlane.orphans"
 
-_EVERY_SECONDS = {SWEEP_TASK: 2.0, FINALISE_TASK: 2.0, INGEST_TASK: 5.0, HOUSEKEEPING_TASK: 60.0}
+_EVERY_SECONDS = {
+    SWEEP_TASK: 2.0,
+    FINALISE_TASK: 2.0,
+    INGEST_TASK: 5.0,
+    HOUSEKEEPING_TASK: 60.0,
+    ORPHANS_TASK: 3600.0,
+}
 
 SCHEDULE: dict[str, dict[str, Any]] = {
     task: {

@@ -19,7 +19,8 @@ from lanes.policy import DEFAULT
 from workers.maintenance.finalise import Finalise
 from workers.maintenance.housekeeping import Housekeeping
 from workers.maintenance.ingest import Ingest
-from workers.maintenance.schedule import FINALISE_TASK, HOUSEKEEPING_TASK, SWEEP_TASK
+from workers.maintenance.orphans import Orphans
+from workers.maintenance.schedule import FINALISE_TASK, HOUSEKEEPING_TASK, ORPHANS_TASK, SWEEP_TASK
 from workers.maintenance.services import Parts, Service
 from workers.maintenance.sweep import Sweep
 
@@ -47,6 +48,7 @@ class MaintenanceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # celery 
             FINALISE_TASK: Finalise(self._parts).run_once,
             INGEST_TASK: Ingest(self._parts).run_once,
             HOUSEKEEPING_TASK: Housekeeping(self._parts).run_once,
+            ORPHANS_TASK: Orphans(self._parts).run_once,
         }
         for name, run_once in services.items():
             self._add_task(worker.app, Service(name, run_once))
