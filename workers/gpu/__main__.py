@@ -10,6 +10,7 @@ from db.redis.broker import celery_app, worker_queue
 from db.settings import SettingsError
 from workers.gpu.settings import WorkerSettings
 from workers.gpu.step import ReplicaStep
+from workers.run import run_worker
 
 
 def main() -> int:
@@ -21,20 +22,8 @@ def main() -> int:
         return 2
     app = celery_app(settings.platform.redis_url, "fairlane.gpu", fairlane_worker=settings)
     app.steps["worker"].add(ReplicaStep)
-    app.worker_main(
-        [
-            "--quiet",
-            "worker",
-            "--pool=threads",
-            "--concurrency=2",  # tasks only ring; the work is the replica's
-            f"--queues={worker_queue(settings.deployment)}",
-            f"--hostname=gpu-{os.getpid()}@%h",
-            "--without-gossip",
-            "--without-mingle",
-            "--without-heartbeat",
-            "--loglevel=WARNING",
-        ]
-    )
+    # The tasks only ring; the work is the replica's.
+    run_worker(app, kind="gpu", queue=worker_queue(settings.deployment), concurrency=2)
     return 0
 
 

@@ -10,6 +10,7 @@ from db.redis.broker import MAINTENANCE_QUEUE, celery_app
 from db.settings import Settings, SettingsError
 from workers.maintenance.schedule import SCHEDULE
 from workers.maintenance.step import MaintenanceStep
+from workers.run import run_worker
 
 
 def main() -> int:
@@ -26,20 +27,8 @@ def main() -> int:
         beat_schedule=SCHEDULE,
     )
     app.steps["worker"].add(MaintenanceStep)
-    app.worker_main(
-        [
-            "--quiet",
-            "worker",
-            "--pool=threads",
-            "--concurrency=6",  # each task waits for its service; a long one must not hold up the sweep
-            f"--queues={MAINTENANCE_QUEUE}",
-            f"--hostname=maintenance-{os.getpid()}@%h",
-            "--without-gossip",
-            "--without-mingle",
-            "--without-heartbeat",
-            "--loglevel=WARNING",
-        ]
-    )
+    # Each task waits for its service; one that takes long must not hold up the sweep.
+    run_worker(app, kind="maintenance", queue=MAINTENANCE_QUEUE, concurrency=8)
     return 0
 
 
