@@ -75,7 +75,10 @@ def check_line(line: Line, rules: LineRules) -> ValidLine | LineError:
     verdict = check_body(body.value, rules.endpoint, rules.models, rules.policy)
     if isinstance(verdict, Refusal):
         param = f"body.{verdict.param}" if verdict.param else "body"
-        return LineError(number, verdict.code, f"body.{verdict.message}", param, custom_id)
+        # Most messages begin with the name of the field, as the body's reader sees it.
+        named = verdict.param is not None and verdict.message.startswith(verdict.param)
+        message = f"body.{verdict.message}" if named else verdict.message
+        return LineError(number, verdict.code, message, param, custom_id)
     whole = len(text) == len(data)  # all ASCII: characters are bytes, and no copy of the text is made
     exact = data[body.start : body.end] if whole else text[body.start : body.end].encode()
     return ValidLine(number, custom_id, verdict.model, exact, verdict.output_limit, verdict.choices)

@@ -1,0 +1,1 @@
+"""The `fairlane` command."""
