@@ -111,8 +111,11 @@ class Serving:
 
     async def close(self) -> None:
         """Fail what is in flight, then stop the engine's processes."""
-        # vLLM's shutdown cancels its output loop without a word to those who wait for output.
+        # vLLM's shutdown says nothing to those who wait for output, and its output loop, if it
+        # still runs when EngineCore ends, reports that as a failure.
         self._client.output_processor.propagate_error(EngineDeadError())
+        if self._client.output_handler is not None:
+            self._client.output_handler.cancel()
         await asyncio.to_thread(self._stop)
 
     def _stop(self) -> None:

@@ -1,0 +1,1 @@
+"""Benches: one module for each number in DESIGN section 7, run as `python -m bench NAME`."""
