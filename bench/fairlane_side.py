@@ -29,6 +29,7 @@ _START_SECONDS = 300
 _BATCH_SECONDS = 1800
 _STOP_SECONDS = 60
 _POLL_SECONDS = 1.0
+_LOOK_SECONDS = 5.0  # seldom: whoever looks takes time from the engine, and `run_batch` has no onlooker
 _TERMINAL = {"completed", "failed", "expired", "cancelled"}
 
 # `started_at` is when a request entered the engine, `finished_at` when its record was committed.
@@ -104,7 +105,7 @@ def _run_batch(client: OpenAI, path: Path, database_url: str) -> Sample:
     while batch.status not in _TERMINAL:
         if time.monotonic() > deadline:
             raise TimeoutError(f"batch {batch.id} is still {batch.status}")
-        time.sleep(_POLL_SECONDS)
+        time.sleep(_LOOK_SECONDS)
         batch = client.batches.retrieve(batch.id)
     batch_id = parse(Prefix.BATCH, batch.id)
     if batch.status != "completed" or batch_id is None:

@@ -21,7 +21,7 @@ from db.processes import Identity
 from db.readiness import READY
 from db.run_state import RunState, state_path, this_boot, write_state
 
-_TICK_S = 0.1
+_TICK_S = 0.25
 _LOG_CHECK_S = 30.0
 
 

@@ -43,7 +43,8 @@ def connect(database_url: str, role: Role, *, connections: int, name: str) -> As
         pool_size=connections,
         max_overflow=0,
         pool_timeout=15,
-        pool_pre_ping=True,
+        # A request must not meet a connection that a restart cut; the workers' loops simply try again.
+        pool_pre_ping=role is Role.API,
         hide_parameters=True,  # errors are logged, and what a client sent must not be
         connect_args={"options": options, "application_name": f"fairlane-{name}", "connect_timeout": 5},
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlalchemy import func, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -13,6 +15,16 @@ from lanes.policy import Policy
 from lanes.transitions import Transition
 
 CHUNK = 5_000
+PROGRESS_ROWS = 200  # folding starts above this; readers add what is not folded
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Which kinds of maintenance have something to do."""
+
+    sweep: bool  # jobs to rescue, expire, cancel, stop or wake, or progress to fold
+    finalise: bool
+    ingest: bool
 
 
 async def expire_queued(connection: AsyncConnection, policy: Policy) -> int:
@@ -45,9 +57,15 @@ async def stop_running(connection: AsyncConnection) -> int:
 async def wake_delayed(connection: AsyncConnection) -> int:
     """Jobs whose wait is over may be claimed again."""
     woken = await connection.execute(
-        update(jobs).where(jobs.c.not_before <= func.clock_timestamp()).values(not_before=None)
+        update(jobs).where(jobs.c.not_before <= func.statement_timestamp()).values(not_before=None)
     )
     return woken.rowcount
+
+
+async def due(connection: AsyncConnection) -> Due:
+    """What there is to do, in one statement; nothing is changed."""
+    row = (await connection.execute(statement("due"), {"progress_rows": PROGRESS_ROWS})).one()
+    return Due(row.sweep, row.finalise, row.ingest)
 
 
 async def fold_progress(connection: AsyncConnection) -> int:

@@ -8,7 +8,7 @@ WITH dead AS (
     LIMIT :chunk FOR NO KEY UPDATE SKIP LOCKED
 ), queued AS (
     UPDATE jobs AS j SET state = 'queued', boot_id = NULL, claimed_at = NULL, fence = j.fence + 1
-    FROM picked WHERE j.id = picked.id AND j.state = 'running'
+    WHERE j.id = ANY (ARRAY(SELECT id FROM picked)) AND j.state = 'running'
     RETURNING j.*
 ), refunded AS (
     INSERT INTO account_deltas (job_id, fence, kind, model, lane, tenant_id, flow_id, cost)

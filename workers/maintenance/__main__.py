@@ -15,6 +15,8 @@ from workers.run import run_worker
 
 def main() -> int:
     configure_logs()
+    # On a machine that it shares with an engine, housekeeping takes what the engine leaves.
+    os.nice(10)
     try:
         settings = Settings.from_environment(os.environ)
     except SettingsError as error:

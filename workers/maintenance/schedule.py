@@ -1,21 +1,23 @@
-"""When beat asks for which service. A tick that could not be taken in time is dropped."""
+"""When beat asks for which service. A tick that could not be taken in time is dropped.
+
+The sweep looks for all three and rings the other two when they have work.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from db.redis.broker import MAINTENANCE_QUEUE
-from db.redis.doorbell import INGEST_TASK
+from db.redis.doorbell import FINALISE_TASK, INGEST_TASK
 
 SWEEP_TASK = "fairlane.sweep"
-FINALISE_TASK = "fairlane.finalise"
 HOUSEKEEPING_TASK = "fairlane.housekeeping"
 ORPHANS_TASK = "fairlane.orphans"
 
 _EVERY_SECONDS = {
     SWEEP_TASK: 2.0,
-    FINALISE_TASK: 2.0,
-    INGEST_TASK: 5.0,
+    FINALISE_TASK: 60.0,
+    INGEST_TASK: 60.0,
     HOUSEKEEPING_TASK: 60.0,
     ORPHANS_TASK: 3600.0,
 }

@@ -13,14 +13,14 @@ from celery.beat import EmbeddedService, Scheduler
 from db.connect import Role, connect
 from db.objects import Objects
 from db.readiness import READY, announce
-from db.redis.doorbell import INGEST_TASK, Doorbell
+from db.redis.doorbell import FINALISE_TASK, INGEST_TASK, Doorbell
 from db.settings import Settings
 from lanes.policy import DEFAULT
 from workers.maintenance.finalise import Finalise
 from workers.maintenance.housekeeping import Housekeeping
 from workers.maintenance.ingest import Ingest
 from workers.maintenance.orphans import Orphans
-from workers.maintenance.schedule import FINALISE_TASK, HOUSEKEEPING_TASK, ORPHANS_TASK, SWEEP_TASK
+from workers.maintenance.schedule import HOUSEKEEPING_TASK, ORPHANS_TASK, SWEEP_TASK
 from workers.maintenance.services import Parts, Service
 from workers.maintenance.sweep import Sweep
 
