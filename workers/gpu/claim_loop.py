@@ -22,8 +22,9 @@ log = structlog.get_logger()
 class ClaimLoop:
     """Claims whenever seats are free and there may be work.
 
-    It holds a few jobs more than the engine has seats, so that a seat that comes free is taken
-    in the same engine step and not a round trip later. A doorbell, a freed seat or the poll
+    It holds half as many jobs more as the engine has seats: requests of one length end together,
+    and each seat that comes free is taken in the same engine step, not a round trip later (with
+    an eighth more, p2_throughput lost 5%). A doorbell, a freed seat or the poll
     interval wakes it; each alone is enough.
     """
 
@@ -35,7 +36,7 @@ class ClaimLoop:
         self._runner = runner
         self._deployment = deployment
         self._lane = lane
-        self._ahead = max(2, seats // 8)
+        self._ahead = max(2, seats // 2)
         self._capacity = seats + self._ahead
         self._boot_id = boot_id
         self._policy = policy
