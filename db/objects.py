@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 import obstore
-from obstore.exceptions import NotFoundError
+from obstore.exceptions import BaseError, NotFoundError
 from obstore.store import LocalStore, from_url
 
 if TYPE_CHECKING:
@@ -28,6 +28,21 @@ CHUNK_BYTES = 1 << 20
 
 class ObjectLost(Exception):
     """An object that a row names is not in the store."""
+
+
+class StoreUnreachable(Exception):
+    """The store did not take or give an object; it may a moment later."""
+
+
+@contextmanager
+def _told_apart(key: str) -> Iterator[None]:
+    """Turn the store's errors into the two that callers treat differently."""
+    try:
+        yield
+    except (NotFoundError, FileNotFoundError) as error:
+        raise ObjectLost(key) from error
+    except (BaseError, OSError) as error:
+        raise StoreUnreachable(f"{key}: {type(error).__name__}") from error
 
 
 class Objects:
@@ -43,9 +58,14 @@ class Objects:
             self._store = LocalStore(self._folder)
 
     async def put(self, key: str, data: bytes | bytearray) -> None:
-        """Store an object whole."""
-        await obstore.put_async(self._store, key, data, use_multipart=False)
-        await self._flush(key)
+        """Store an object whole.
+
+        Raises:
+            StoreUnreachable: it may not be stored.
+        """
+        with _told_apart(key):
+            await obstore.put_async(self._store, key, data, use_multipart=False)
+            await self._flush(key)
 
     @asynccontextmanager
     async def writer(self, key: str) -> AsyncIterator[AsyncWritableFile]:
@@ -67,11 +87,10 @@ class Objects:
 
         Raises:
             ObjectLost: there is no such object.
+            StoreUnreachable: the store does not answer.
         """
-        try:
+        with _told_apart(key):
             result = await obstore.get_async(self._store, key)
-        except (NotFoundError, FileNotFoundError) as error:
-            raise ObjectLost(key) from error
         async for chunk in result.stream(min_chunk_size=CHUNK_BYTES):
             yield bytes(chunk)
 
@@ -80,16 +99,15 @@ class Objects:
 
         Raises:
             ObjectLost: there is no such object.
+            StoreUnreachable: the store does not answer.
         """
-        try:
+        with _told_apart(key):
             parts = await obstore.get_ranges_async(
                 self._store,
                 key,
                 starts=[offset for offset, _ in ranges],
                 lengths=[length for _, length in ranges],
             )
-        except (NotFoundError, FileNotFoundError) as error:
-            raise ObjectLost(key) from error
         return [bytes(part) for part in parts]
 
     async def delete(self, keys: Sequence[str]) -> None:
@@ -109,15 +127,17 @@ class Objects:
 
     async def _flush(self, key: str) -> None:
         if self._folder is not None:
-            await asyncio.to_thread(_flush_to_disk, self._folder / key)
+            await asyncio.to_thread(_flush_to_disk, self._folder / key, self._folder)
 
     async def _discard(self, handle: AsyncWritableFile, key: str) -> None:
         await handle.close()
         await self.delete([key])
 
 
-def _flush_to_disk(path: Path) -> None:
-    for target in (path, path.parent):
+def _flush_to_disk(path: Path, root: Path) -> None:
+    """The file, and every folder that may be as new as the file."""
+    folders = [folder for folder in path.parents if folder.is_relative_to(root)]
+    for target in (path, *folders):
         descriptor = os.open(target, os.O_RDONLY)
         try:
             os.fsync(descriptor)

@@ -15,6 +15,7 @@ class Failure:
     message: str  # what happened and what to do
     retriable: bool
     blames_job: bool  # counts against the job's attempts
+    pause_seconds: float = 0.0  # before the next attempt, where nobody is blamed
 
 
 ENGINE_ERROR = Failure(
@@ -22,6 +23,9 @@ ENGINE_ERROR = Failure(
 )
 BODY_LOST = Failure(
     "body_lost", "The stored request could not be read back. Submit this line again.", True, True
+)
+STORE_UNREACHABLE = Failure(
+    "store_unreachable", "The object store did not answer; the request waits for it.", True, False, 5.0
 )
 ENGINE_LOST = Failure("engine_lost", "The engine ended while it held this request.", True, False)
 DRAINED = Failure("drained", "The worker was drained before this request ended.", True, False)

@@ -19,7 +19,7 @@ def retry_after(
     if not failure.retriable:
         return None
     if not failure.blames_job:
-        return 0.0
+        return failure.pause_seconds
     if attempts >= policy.attempts:
         return None
     ceiling = min(policy.backoff_limit_seconds, policy.backoff_seconds * 2 ** (attempts - 1))

@@ -6,7 +6,9 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
-from db.objects import Objects
+import pytest
+
+from db.objects import Objects, StoreUnreachable
 from lanes.usage import Usage
 from tests.workers.conftest import Answer, Bench, echo, until, write_bodies
 from tests.world import World
@@ -155,3 +157,23 @@ async def test_what_a_stop_a_lost_lease_and_a_drain_do_to_a_running_job(
     # expired as asked; the lost one untouched; the drained one queued again
     assert await world.states() == {"expired": 1, "running": 1, "queued": 1}
     assert {row.line: row.state for row in await world.live()} == {2: "running", 3: "queued"}
+
+
+async def test_a_store_that_does_not_answer_is_nobodys_fault(
+    world: World, objects: Objects, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.batch(await world.tenant(), 1)
+    await write_bodies(world, objects)
+
+    async def away(key: str, ranges: object) -> list[bytes]:
+        raise StoreUnreachable(key)
+
+    bench = await build(echo)
+    async with bench.running(), asyncio.timeout(15):
+        with monkeypatch.context() as patch:
+            patch.setattr(objects, "read_ranges", away)
+            while (await world.live())[0].not_before is None:  # noqa: ASYNC110  # the database has no event
+                await asyncio.sleep(0.02)
+        assert (await world.live())[0].attempts == 0
+        await world.execute("UPDATE jobs SET not_before = NULL")
+        await until(world, succeeded=1)

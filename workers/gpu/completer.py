@@ -12,7 +12,7 @@ from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from db import reports
-from db.objects import Objects
+from db.objects import Objects, StoreUnreachable
 from lanes.policy import Policy
 from lanes.report import Finished, GivenBack, stopped
 from workers.gpu.held import Held
@@ -89,6 +89,6 @@ class Completer:
                     return set()
                 written = [await self._insist([report], write) for report in batch]
                 return set().union(*written)
-            except (SQLAlchemyError, OSError) as error:
+            except (SQLAlchemyError, StoreUnreachable, OSError) as error:
                 log.warning("reports.waiting", reports=len(batch), error=type(error).__name__)
                 await asyncio.sleep(_RETRY_SECONDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -51,7 +52,10 @@ class Watched(Protocol):
 class HeartbeatThread:
     """Beats until `stop`. A worker that cannot beat for a whole lease stops its own work."""
 
-    def __init__(self, database_url: str, watched: Watched, policy: Policy) -> None:
+    def __init__(
+        self, database_url: str, watched: Watched, policy: Policy, on_failure: Callable[[], None]
+    ) -> None:
+        self._on_failure = on_failure
         self._database_url = database_url
         self._watched = watched
         self._policy = policy
@@ -69,7 +73,11 @@ class HeartbeatThread:
 
     def _main(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._run())
+            try:
+                runner.run(self._run())
+            except Exception:  # a worker without a heartbeat must not go on
+                log.exception("heartbeat.failed")
+                self._on_failure()
 
     async def _run(self) -> None:
         engine = connect(self._database_url, Role.ENGINE, connections=1, name="heartbeat")

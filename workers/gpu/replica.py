@@ -114,7 +114,7 @@ class Replica:
         database = connect(url, Role.ENGINE, connections=4, name="worker")
         self._database = database
         await self._register(database)
-        heartbeat = HeartbeatThread(url, self, self._policy)
+        heartbeat = HeartbeatThread(url, self, self._policy, self._on_failure)
         heartbeat.start()
         try:
             announce("warming", os.environ)

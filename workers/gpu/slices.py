@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from db.objects import ObjectLost, Objects
+from db.objects import ObjectLost, Objects, StoreUnreachable
 from lanes import failure
 from lanes.failure import Failure
 from lanes.ids import Prefix, spell
@@ -24,6 +24,8 @@ from workers.gpu.completer import Completer, Report
 from workers.gpu.held import Held, Verdict
 
 log = structlog.get_logger()
+
+Bodies = dict[Lease, bytes | Failure]  # a failure is why the body could not be read
 
 
 class SliceRunner:
@@ -47,32 +49,33 @@ class SliceRunner:
     async def start(self, jobs: Sequence[ClaimedJob]) -> None:
         """Begin a slice; returns once its bodies are read and its requests are under way."""
         claimed_at = asyncio.get_running_loop().time()
-        gate: asyncio.Future[dict[Lease, bytes]] = asyncio.get_running_loop().create_future()
+        gate: asyncio.Future[Bodies] = asyncio.get_running_loop().create_future()
         for job in jobs:  # held from the first moment, so that the heartbeat names them
             task = asyncio.create_task(self._work(job, gate, claimed_at), name=f"job {job.lease.job_id}")
             self.in_engine += 1
             self._held.add(job.lease, task)
         gate.set_result(await self._read_bodies(jobs))
 
-    async def _read_bodies(self, jobs: Sequence[ClaimedJob]) -> dict[Lease, bytes]:
+    async def _read_bodies(self, jobs: Sequence[ClaimedJob]) -> Bodies:
         by_segment: dict[str, list[ClaimedJob]] = defaultdict(list)
         for job in jobs:
             by_segment[job.object_key].append(job)
-        bodies: dict[Lease, bytes] = {}
+        bodies: Bodies = {}
         for key, group in by_segment.items():
             try:
                 parts = await self._objects.read_ranges(
                     key, [(job.byte_offset, job.byte_length) for job in group]
                 )
-            except (ObjectLost, OSError) as error:
+            except (ObjectLost, StoreUnreachable) as error:
                 log.error("segment.unreadable", segment=key, error=type(error).__name__)
-                continue
-            bodies.update((job.lease, body) for job, body in zip(group, parts, strict=True))
+                lost = isinstance(error, ObjectLost)
+                reason = failure.BODY_LOST if lost else failure.STORE_UNREACHABLE
+                bodies.update((job.lease, reason) for job in group)
+            else:
+                bodies.update((job.lease, body) for job, body in zip(group, parts, strict=True))
         return bodies
 
-    async def _work(
-        self, job: ClaimedJob, gate: asyncio.Future[dict[Lease, bytes]], claimed_at: float
-    ) -> None:
+    async def _work(self, job: ClaimedJob, gate: asyncio.Future[Bodies], claimed_at: float) -> None:
         clock = asyncio.get_running_loop().time
         started_ms: int | None = None
 
@@ -80,9 +83,9 @@ class SliceRunner:
             return round((clock() - claimed_at) * 1000)
 
         try:
-            body = (await asyncio.shield(gate)).get(job.lease)
-            if body is None:
-                report = self._failed(job, failure.BODY_LOST, since_claim_ms(), None)
+            body = (await asyncio.shield(gate))[job.lease]
+            if isinstance(body, Failure):
+                report = self._failed(job, body, since_claim_ms(), None)
             else:
                 started_ms = since_claim_ms()
                 reply = await self._engine.run(_request(job, body))

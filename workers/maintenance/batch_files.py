@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from db.objects import Objects
 
+_LARGEST_WRITE_BYTES = 8 << 20  # large answers are not gathered for a whole page
 _TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 
 
@@ -32,6 +33,10 @@ class _Part:
     def add(self, line: bytes) -> None:
         self._page += line
         self.lines += 1
+
+    @property
+    def pending_bytes(self) -> int:
+        return len(self._page)
 
     async def write(self, handle: AsyncWritableFile) -> None:
         """Write what was added since the last call."""
@@ -67,10 +72,13 @@ class BatchFiles:
         return self.output.lines + self.errors.lines
 
     async def add(self, page: Sequence[Record]) -> None:
-        """Write each record where it belongs and count it; one write a file and page."""
+        """Write each record where it belongs and count it; mostly one write a file and page."""
         for record in page:
             succeeded = record.state == JobState.SUCCEEDED
-            (self.output if succeeded else self.errors).add(await self._line(record))
+            part = self.output if succeeded else self.errors
+            part.add(await self._line(record))
+            if part.pending_bytes > _LARGEST_WRITE_BYTES:
+                await part.write(self._handles[part])
             self.expired += record.state == JobState.EXPIRED
             self.sums["succeeded" if succeeded else "unsuccessful"] += 1
             for name in _TOKENS:
