@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -20,6 +21,10 @@ from migrations.run import upgrade
 from tests.world import MODEL, World
 
 _TEMPLATE = "fairlane_template"
+
+# A run in the background of a shell begins with SIGINT ignored, and so would every process that a
+# test starts and interrupts. A handler of our own is not inherited: they get the default.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""One simulated and one real platform, each shared by all tests that can use it."""
+"""One simulated platform for the whole run, and a real one that leaves the cores when its tests end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def model_folder() -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def real(model_folder: Path) -> Iterator[Platform]:
     """The whole platform on real vLLM with the demo model."""
     with Platform("--engine", "vllm", "--model", str(model_folder), warm_s=180) as platform:

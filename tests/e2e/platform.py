@@ -34,7 +34,7 @@ MODEL = "SmolLM2-135M-Instruct"
 
 
 class Platform:
-    """Start with `with`; everything is gone afterwards, also what a test started beside it."""
+    """Start with `with`; everything is gone afterwards."""
 
     def __init__(
         self, *options: str, warm_s: float = 60, environment: Mapping[str, str] | None = None
@@ -49,7 +49,6 @@ class Platform:
         }
         self._options = options
         self._warm_s = warm_s
-        self._extra: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "cli", "up", "--port", str(_free_port()), *self._options]
@@ -66,15 +65,11 @@ class Platform:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._extra:
-            process.terminate()
-        for process in (*self._extra, self._up):
-            if process is self._up:
-                process.send_signal(signal.SIGINT)
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        self._up.send_signal(signal.SIGINT)
+        try:
+            self._up.wait(60)
+        except subprocess.TimeoutExpired:
+            self._up.kill()
         self._log.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -117,11 +112,13 @@ class Platform:
         """Wait until a part is ready under another process number."""
         eventually(lambda: self.is_ready(name) and self.part(name).pid != before, within_s=self._warm_s)
 
-    def add_worker(self, **environment: str) -> subprocess.Popen[bytes]:
-        """Another GPU worker beside the one of `up`, ready to claim."""
+    @contextlib.contextmanager
+    def another_worker(self, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A second GPU worker beside the one of `up`, ready to claim, for the length of a block."""
         postgres, valkey = self._servers()
-        ready = self._folder / f"worker-{len(self._extra)}"
-        with (self._folder / "worker.log").open("ab") as log:
+        ready = self._folder / "another-worker"
+        ready.unlink(missing_ok=True)
+        with (self._folder / "another-worker.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "workers.gpu"],
                 cwd=ROOT,
@@ -133,9 +130,15 @@ class Platform:
                 stderr=log,
                 start_new_session=True,
             )  # fmt: skip
-        self._extra.append(process)
-        eventually(lambda: ready.exists() and ready.read_text() == READY, within_s=self._warm_s)
-        return process
+        try:
+            eventually(lambda: ready.exists() and ready.read_text() == READY, within_s=self._warm_s)
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
     @property
     def redis_url(self) -> str:

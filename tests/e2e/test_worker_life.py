@@ -20,34 +20,34 @@ def assert_each_line_once(records: list[dict[str, Any]], lines: int) -> None:
 
 
 def test_a_drained_worker_ends_tidily_and_loses_nothing(simulated: Platform) -> None:
-    other = simulated.add_worker(**ECHO, FAIRLANE_DRAIN_SECONDS="1")
-    batch = simulated.submit(chat(str(n), f"{n} " + "word " * 30) for n in range(400))
-    eventually(lambda: simulated.jobs_held_by(other.pid) > 0)
+    with simulated.another_worker(**ECHO, FAIRLANE_DRAIN_SECONDS="1") as other:
+        batch = simulated.submit(chat(str(n), f"{n} " + "word " * 30, max_tokens=64) for n in range(800))
+        eventually(lambda: simulated.jobs_held_by(other.pid) > 0)
 
-    other.terminate()
+        other.terminate()
 
-    assert other.wait(15) == 0
+        assert other.wait(15) == 0
     ended = simulated.wait(batch)
     assert ended.status == "completed"
-    assert_each_line_once(list(simulated.records(ended)), 400)
+    assert_each_line_once(list(simulated.records(ended)), 800)
 
 
 @pytest.mark.slow
 def test_a_zombie_writes_nothing_and_then_serves_again(simulated: Platform) -> None:
     """SIGSTOP for longer than a lease, then SIGCONT: its jobs are another's by then."""
-    zombie = simulated.add_worker(**ECHO, FAIRLANE_SIMULATED_SPEED="0.2")
-    batch = simulated.submit(chat(str(n), f"{n} " + "word " * 30) for n in range(400))
-    eventually(lambda: simulated.jobs_held_by(zombie.pid) > 0)
-    os.kill(zombie.pid, signal.SIGSTOP)
-    frozen = simulated.jobs_held_by(zombie.pid)
-    ended = simulated.wait(batch)  # needs the rescue: the zombie held some of the lines
-    os.kill(zombie.pid, signal.SIGCONT)
+    with simulated.another_worker(**ECHO, FAIRLANE_SIMULATED_SPEED="0.2") as zombie:
+        batch = simulated.submit(chat(str(n), f"{n} " + "word " * 30, max_tokens=64) for n in range(800))
+        eventually(lambda: simulated.jobs_held_by(zombie.pid) > 0)
+        os.kill(zombie.pid, signal.SIGSTOP)
+        frozen = simulated.jobs_held_by(zombie.pid)
+        ended = simulated.wait(batch)  # needs the rescue: the zombie held some of the lines
+        os.kill(zombie.pid, signal.SIGCONT)
 
-    assert frozen > 0
-    assert ended.status == "completed"
-    before = list(simulated.records(ended))
-    assert_each_line_once(before, 400)
-    again = simulated.submit(chat(str(n), "again", max_tokens=16) for n in range(300))
-    assert simulated.wait(again).status == "completed"
-    assert zombie.poll() is None, "it has joined again under another boot"
-    assert list(simulated.records(simulated.client.batches.retrieve(batch.id))) == before
+        assert frozen > 0
+        assert ended.status == "completed"
+        before = list(simulated.records(ended))
+        assert_each_line_once(before, 800)
+        again = simulated.submit(chat(str(n), "again", max_tokens=16) for n in range(300))
+        assert simulated.wait(again).status == "completed"
+        assert zombie.poll() is None, "it has joined again under another boot"
+        assert list(simulated.records(simulated.client.batches.retrieve(batch.id))) == before
