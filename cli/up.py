@@ -27,10 +27,9 @@ from db.embedded.folders import runtime_base, runtime_folder
 from db.embedded.servers import Server
 from db.home_lock import HomeBusyError
 from db.keys import authenticate, ensure_default_key
-from db.settings import home_folder, with_driver
+from db.settings import DEMO_MODEL, demo_model_folder, home_folder, with_driver
 
 DEFAULT_PORT = 8000
-DEFAULT_DEPLOYMENT = "SmolLM2-135M-Instruct"
 
 
 class Engine(StrEnum):
@@ -52,18 +51,20 @@ def up(
         Engine, typer.Option(envvar="FAIRLANE_ENGINE", help="What answers: vLLM, or a labelled simulation.")
     ] = Engine.VLLM,
     model: Annotated[
-        Path | None, typer.Option(envvar="FAIRLANE_MODEL", help="Folder of the model that vLLM serves.")
+        Path | None, typer.Option(envvar="FAIRLANE_MODEL", help="Folder of the model; the demo's if none.")
     ] = None,
     name: Annotated[
         str, typer.Option(envvar="FAIRLANE_DEPLOYMENT", help="Name of the model for clients.")
-    ] = DEFAULT_DEPLOYMENT,
+    ] = DEMO_MODEL,
 ) -> None:
     """Start Fairlane on this machine and keep it running until Ctrl-C."""
-    if engine is Engine.VLLM and (model is None or not model.is_dir()):
-        fail(
-            f"vLLM needs the folder of a model, and {model or 'none'} was given. "
-            "Use --model FOLDER, or --engine simulated to try Fairlane without a model"
-        )
+    if engine is Engine.VLLM:
+        model = model or demo_model_folder(os.environ)
+        if not model.is_dir():
+            fail(
+                f"vLLM needs the folder of a model, and {model} is none. Use --model FOLDER, prepare the "
+                "demo's model with `make setup`, or try Fairlane without a model: --engine simulated"
+            )
     os.umask(0o077)  # objects, logs and profile are for this user only
     home = home_folder(os.environ)
     console = Console(highlight=False)

@@ -83,15 +83,6 @@ def test_one_url_without_the_other_is_an_error(tmp_path: Path, name: str) -> Non
     assert "set both DATABASE_URL and REDIS_URL" in ended.stderr
 
 
-def test_vllm_without_a_model_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    ended = CliRunner().invoke(
-        app, ["up"], env={"FAIRLANE_HOME": str(tmp_path / "home"), "FAIRLANE_MODEL": ""}
-    )
-    assert ended.exit_code == 1
-    assert "--engine simulated" in ended.stderr
-    assert not (tmp_path / "home").exists()
-
-
 def test_the_profile_is_private(tmp_path: Path) -> None:
     assert read_profile(tmp_path) is None
     write_profile(tmp_path, PROFILE)
@@ -121,3 +112,15 @@ def test_a_large_log_is_moved_while_its_writer_goes_on(tmp_path: Path) -> None:
     assert log.read_bytes() == b"new\n"
     assert (tmp_path / "part.log.1").read_bytes() == b"old\n" * 100
     assert last_lines(log) == "new"
+
+
+def test_without_a_model_it_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRLANE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("FAIRLANE_CACHE", str(tmp_path / "empty"))
+    monkeypatch.delenv("FAIRLANE_MODEL", raising=False)
+
+    result = CliRunner().invoke(app, ["up", "--engine", "vllm"])
+
+    assert result.exit_code == 1
+    assert "make setup" in result.output
+    assert not (tmp_path / "home").exists(), "nothing was started"
