@@ -30,9 +30,7 @@ async def test_jobs_of_a_silent_worker_are_given_out_again_and_it_can_write_no_m
     assert await rescue(world) == {"toy": 2}
     assert await world.states() == {"queued": 2, "running": 1}
     fences = {row.state: row.fence for row in await world.live()}
-    assert fences == {"queued": 2, "running": 1}, (
-        "the fence rises with the loss already"
-    )
+    assert fences == {"queued": 2, "running": 1}, "the fence rises with the loss already"
     report = [
         Finished(job.lease, job.tenant_id, "succeeded", 200, None, b"{}", Usage(), 1, 2)
         for job in [*lost, *kept]
