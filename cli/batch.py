@@ -255,7 +255,7 @@ def _print(batch: Batch, as_json: bool) -> None:
     if as_json:
         show.print_json(show.as_json(batch))
     else:
-        print(batch.id)
+        print(batch.id, flush=True)  # whoever reads it through a pipe wants it now, not when --wait ends
 
 
 def _say(console: Console, text: str) -> None:

@@ -28,7 +28,7 @@ _STYLES = {
 
 def print_json(value: object) -> None:
     """One JSON object on one line."""
-    print(json.dumps(value, ensure_ascii=False))
+    print(json.dumps(value, ensure_ascii=False), flush=True)
 
 
 def as_json(batch: Batch) -> dict[str, object]:
