@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from lanes.aimd import CapKnobs
+from lanes.step_values import StepKnobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,9 @@ class Policy:
     # queueing
     bucket_seconds: int = 300  # width of a deadline bucket
     output_guess_tokens: int = 256  # predicted output where nothing else is known
+    # engine steps shared by P0 and P2
+    step: StepKnobs = field(default_factory=StepKnobs)
+    cap: CapKnobs = field(default_factory=CapKnobs)  # instead, on an engine without our scheduler
     # input files
     file_bytes: int = 10 << 30
     file_lines: int = 1_000_000  # lines with text

@@ -12,7 +12,7 @@ from tests.architecture import sources
 # Pure parts of the standard library: no clock, no chance, no input or output.
 PURE = {
     "__future__", "bisect", "collections", "dataclasses", "datetime", "enum", "functools", "hashlib", "heapq",
-    "hmac", "itertools", "json", "math", "re", "typing", "uuid",
+    "hmac", "itertools", "json", "math", "operator", "re", "typing", "uuid",
 }  # fmt: skip
 FOR_MIGRATIONS = ("db.tables", "db.settings.with_driver", "migrations")
 HEAVY = ("vllm", "torch", "transformers")
