@@ -1,4 +1,5 @@
-"""Fairlane's side of p2_throughput: the whole platform, a file handed in by the official client."""
+"""The whole platform as a bench runs it, and Fairlane's side of p2_throughput: files handed in by the
+official client."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -50,25 +51,38 @@ def run_fairlane(
         ValueError: a batch did not complete, or an answer is missing or is an error.
         TimeoutError: the platform did not start in time; its output is in `folder`/fairlane.log.
     """
-    with _platform(settings, folder, servers) as client:
+    with platform(_with_model(settings), folder, servers) as client:
         return [_run_batch(client, path, servers.database_url) for path in inputs]
 
 
+def _with_model(settings: VllmSettings) -> tuple[str, ...]:
+    return ("--model", settings.model, "--name", settings.served_name)
+
+
 @contextlib.contextmanager
-def _platform(settings: VllmSettings, folder: Path, servers: EmbeddedServers) -> Iterator[OpenAI]:
+def platform(
+    options: Sequence[str],
+    folder: Path,
+    servers: EmbeddedServers,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[OpenAI]:
+    """`fairlane up` with these options, and a client of it, for the length of a block.
+
+    Raises:
+        TimeoutError: it did not start in time; its output is in `folder`/fairlane.log.
+    """
     home = folder / "home"
-    environment = {
+    environ = {
         **os.environ,
+        **(environment or {}),
         "FAIRLANE_HOME": str(home),
         "DATABASE_URL": servers.database_url,
         "REDIS_URL": servers.redis_url,
     }
-    command = [sys.executable, "-m", "cli", "up", "--model", settings.model, "--name", settings.served_name]
+    command = [sys.executable, "-m", "cli", "up", *options]
     with (folder / "fairlane.log").open("ab") as log:
         # In a session of its own, so that an interrupt of the bench reaches `up` once, from here.
-        up = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
+        up = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=log, stderr=log, start_new_session=True)
     try:
         yield _client(home, up)
     finally:

@@ -119,7 +119,7 @@ def results(
         bool, typer.Option("--json", help="With --output, say as JSON what was written.")
     ] = False,
 ) -> None:
-    """Fetch the answers of a batch that has ended: one JSON record a line, in no particular order."""
+    """Fetch the answers of a batch that has ended: one JSON record a line, in the order of the file."""
     client = api_client(os.environ)
     console = Console(stderr=True, highlight=False)
     with api_errors(client):

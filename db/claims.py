@@ -2,71 +2,126 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from db.sql import statement
-from db.tables import turnstiles
 from lanes.job import ClaimedJob, Lease
 from lanes.lane import Lane
-from lanes.plan import FlowAccount, Snapshot, plan
+from lanes.plan import FlowAccount, Snapshot, Take, plan
 from lanes.policy import Policy
 
 
 async def claim(
-    engine: AsyncEngine, *, model: str, lane: Lane, boot_id: UUID, free_seats: int, policy: Policy
+    engine: AsyncEngine,
+    *,
+    model: str,
+    lane: Lane,
+    boot_id: UUID,
+    free_seats: int,
+    policy: Policy,
+    token_budget: int | None = None,
+    idle: bool = False,
 ) -> list[ClaimedJob]:
     """Lease up to `free_seats` jobs to the worker `boot_id`, fairly among tenants and flows.
 
     Empty when nothing is queued, or when the worker is no longer a live replica. The turnstile
     is held for three round trips: fold, snapshot, claim.
+
+    Args:
+        token_budget: tokens that the worker's free KV can hold; None: no bound.
+        idle: the worker runs nothing, so its first job is taken whatever the budget says.
     """
     scope = {"model": model, "lane": int(lane)}
     prices = {"input_cost": policy.input_cost, "output_cost": policy.output_cost}
     async with engine.begin() as connection:
-        if not await _enter_turnstile(connection, model, lane):
+        cost_per_second = await _enter_turnstile(connection, scope)
+        if cost_per_second is None:
             return []
-        await connection.execute(statement("fold_deltas"), scope)
-        limit = policy.accounts_per_seat * min(free_seats, policy.slice_jobs)
-        rows = (await connection.execute(statement("snapshot"), scope | prices | {"accounts": limit})).all()
-        takes = plan(_snapshot(rows, free_seats), policy)
+        folded = await connection.execute(
+            statement("fold_deltas"), scope | {"turnstile_seconds": policy.turnstile_seconds}
+        )
+        limits = {
+            "lowest": folded.scalar_one(),
+            "accounts": policy.accounts_per_seat * min(free_seats, policy.slice_jobs),
+            "flows": policy.flows_per_tenant,
+        }
+        rows = (await connection.execute(statement("snapshot"), scope | prices | limits)).all()
+        # The draw decides nothing alone: it makes many small plans keep a share together.
+        draw = random.random()  # noqa: S311  # spreads rounding, keeps no secret
+        flows = [_account(row) for row in rows]
+        takes = plan(Snapshot(free_seats, flows, cost_per_second, token_budget, idle, draw), policy)
         if not takes:
             return []
         claimed = await connection.execute(
-            statement("claim"),
-            scope
-            | prices
-            | {
+            statement("claim"), scope | prices | {"boot_id": boot_id} | _columns(takes, rows)
+        )
+        return [_job(row) for row in claimed]
+
+
+async def claim_suspects(
+    engine: AsyncEngine, *, model: str, boot_id: UUID, policy: Policy
+) -> list[ClaimedJob]:
+    """Lease one whole group of suspects to a worker whose engine is empty; empty when none waits."""
+    async with engine.begin() as connection:
+        claimed = await connection.execute(
+            statement("claim_suspects"),
+            {
+                "model": model,
                 "boot_id": boot_id,
-                "tenants": [take.tenant_id for take in takes],
-                "flows": [take.flow_id for take in takes],
-                "counts": [take.jobs for take in takes],
+                "input_cost": policy.input_cost,
+                "output_cost": policy.output_cost,
             },
         )
         return [_job(row) for row in claimed]
 
 
-async def _enter_turnstile(connection: AsyncConnection, model: str, lane: Lane) -> bool:
-    """Wait for the turnstile. Without one nothing was ever queued in this lane."""
-    row = await connection.execute(
-        select(turnstiles.c.floor)
-        .where(turnstiles.c.model == model, turnstiles.c.lane == int(lane))
-        .with_for_update()
+async def suspects_wait_seconds(engine: AsyncEngine, model: str) -> float | None:
+    """For how long the oldest group of suspects has waited for an empty engine; None: there is none."""
+    async with engine.connect() as connection:
+        found = await connection.execute(statement("suspects_wait"), {"model": model})
+        seconds: float | None = found.scalar_one_or_none()
+        return seconds
+
+
+async def _enter_turnstile(connection: AsyncConnection, scope: dict[str, object]) -> float | None:
+    """Wait for the turnstile; the lane's measured service rate (0: not known). None: nothing was ever
+    queued in this lane."""
+    row = (await connection.execute(statement("enter_turnstile"), scope)).one_or_none()
+    return None if row is None else row.cost_per_second
+
+
+def _account(row: Row[Any]) -> FlowAccount:
+    return FlowAccount(
+        tenant_id=row.tenant_id,
+        flow_id=row.flow_id,
+        tenant_vtime=row.tenant_vtime,
+        tenant_weight=row.tenant_weight,
+        flow_vtime=row.flow_vtime,
+        head_cost=row.head_cost,
+        head_tokens=row.head_tokens,
+        due_seconds=row.due_seconds,
+        queued_jobs_left=row.jobs_left,
     )
-    return row.first() is not None
 
 
-def _snapshot(rows: Sequence[Row[Any]], free_seats: int) -> Snapshot:
-    flows = [
-        FlowAccount(row.tenant_id, row.flow_id, row.tenant_vtime, row.tenant_weight, row.flow_vtime)
-        for row in rows
-    ]
-    mean_cost = sum(row.cost for row in rows) / len(rows) if rows else 0.0
-    return Snapshot(free_seats, flows, mean_cost)
+def _columns(takes: Sequence[Take], rows: Sequence[Row[Any]]) -> dict[str, object]:
+    """One array a column, as the statement unnests them; each flow with the place of its head job."""
+    heads = {(row.tenant_id, row.flow_id): row for row in rows}
+    taken = [heads[take.tenant_id, take.flow_id] for take in takes]
+    return {
+        "tenants": [take.tenant_id for take in takes],
+        "flows": [take.flow_id for take in takes],
+        "counts": [take.jobs for take in takes],
+        "ranks": [row.rank for row in taken],
+        "buckets": [row.bucket for row in taken],
+        "ords": [row.ord for row in taken],
+    }
 
 
 def _job(row: Row[Any]) -> ClaimedJob:
@@ -85,4 +140,5 @@ def _job(row: Row[Any]) -> ClaimedJob:
         output_tokens=row.output_tokens,
         attempts=row.attempts,
         remaining_seconds=row.remaining_seconds,
+        suspects=row.suspects,
     )

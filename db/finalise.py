@@ -48,6 +48,7 @@ class Record:
     cached_tokens: int
     output_tokens: int
     reasoning_tokens: int
+    late: bool  # expired because the batch's own window had ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from db.accounts import activate
 from db.sql import statement
 from db.tables import batches, segments
+from lanes.batch import Window, completion_window
 from lanes.lane import Lane
 from lanes.policy import Policy
 
@@ -36,6 +37,7 @@ class ValidatingBatch:
     fence: int
     endpoint: str
     on_invalid_line: str  # "reject" or "record"
+    window: Window
     input_key: str  # object of the uploaded file
 
 
@@ -46,7 +48,13 @@ async def take_validating_batch(database: AsyncEngine, policy: Policy) -> Valida
             statement("ingest_take"), {"lease_seconds": policy.ingest_lease_seconds}
         )
         row = taken.one_or_none()
-    return None if row is None else ValidatingBatch(**row._mapping)
+    if row is None:
+        return None
+    found = dict(row._mapping)
+    window = completion_window(found.pop("completion_window"))
+    if window is None:  # the api lets none pass that has no meaning
+        raise ValueError(f"batch {row.id} has the completion window {row.completion_window!r}")
+    return ValidatingBatch(**found, window=window)
 
 
 async def renew(database: AsyncEngine, batch: ValidatingBatch, policy: Policy) -> bool:

@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from db.lengths import BUCKET_BOUNDS
 from db.objects import Objects
 from db.sql import statement
 from db.tables import segments
@@ -38,7 +39,11 @@ async def finish(
         rows = await connection.execute(
             statement("finish"),
             _columns(reports, segment_ids)
-            | {"input_cost": policy.input_cost, "output_cost": policy.output_cost},
+            | {
+                "input_cost": policy.input_cost,
+                "output_cost": policy.output_cost,
+                "bounds": BUCKET_BOUNDS,
+            },
         )
         return {row.id for row in rows}
 
@@ -53,6 +58,7 @@ async def give_back(engine: AsyncEngine, reports: Sequence[GivenBack], policy: P
                 "fences": [report.lease.fence for report in reports],
                 "delays_ms": [report.delay_ms for report in reports],
                 "blames": [report.blamed for report in reports],
+                "groups": [report.suspects for report in reports],
                 "input_cost": policy.input_cost,
                 "output_cost": policy.output_cost,
             },

@@ -28,7 +28,10 @@ _TABLES = (
         byte_offset integer NOT NULL,
         byte_length integer NOT NULL,
         input_tokens integer NOT NULL,
-        output_tokens integer NOT NULL
+        output_tokens integer NOT NULL,
+        prefix bigint NOT NULL,
+        deadline_seconds integer,  -- none: the end of the batch's window
+        rank smallint NOT NULL
     )
     """,
     """
@@ -111,7 +114,8 @@ def _line_rows(lines: Iterable[PlacedLine], segment_id: int | None) -> list[str]
     segment = _NULL if segment_id is None else str(segment_id)
     return [
         f"{line.line}\t{line.custom_id.translate(_ESCAPES)}\t{line.model.translate(_ESCAPES)}\t{segment}"
-        f"\t{line.byte_offset}\t{line.byte_length}\t{line.input_tokens}\t{line.output_tokens}\n"
+        f"\t{line.byte_offset}\t{line.byte_length}\t{line.input_tokens}\t{line.output_tokens}"
+        f"\t{line.prefix}\t{_NULL if line.deadline_seconds is None else line.deadline_seconds}\t{line.rank}\n"
         for line in lines
     ]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import func, text, update
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from db.sql import statement
-from db.tables import jobs
 from lanes import failure, transitions
 from lanes.failure import Failure
 from lanes.policy import Policy
@@ -22,7 +21,7 @@ PROGRESS_ROWS = 200  # folding starts above this; readers add what is not folded
 class Due:
     """Which kinds of maintenance have something to do."""
 
-    sweep: bool  # jobs to rescue, expire, cancel, stop or wake, or progress to fold
+    sweep: bool  # jobs to rescue, expire, cancel, stop, wake or age, or progress to fold
     finalise: bool
     ingest: bool
 
@@ -56,15 +55,21 @@ async def stop_running(connection: AsyncConnection) -> int:
 
 async def wake_delayed(connection: AsyncConnection) -> int:
     """Jobs whose wait is over may be claimed again."""
-    woken = await connection.execute(
-        update(jobs).where(jobs.c.not_before <= func.statement_timestamp()).values(not_before=None)
+    return int((await connection.execute(statement("wake_delayed"))).scalar_one())
+
+
+async def age_ranks(connection: AsyncConnection, policy: Policy) -> int:
+    """Jobs that were put behind others and have waited long go to rank 0."""
+    aged = await connection.execute(
+        statement("age_ranks"), {"age_seconds": policy.age_seconds, "chunk": CHUNK}
     )
-    return woken.rowcount
+    return int(aged.scalar_one())
 
 
-async def due(connection: AsyncConnection) -> Due:
+async def due(connection: AsyncConnection, policy: Policy) -> Due:
     """What there is to do, in one statement; nothing is changed."""
-    row = (await connection.execute(statement("due"), {"progress_rows": PROGRESS_ROWS})).one()
+    given = {"progress_rows": PROGRESS_ROWS, "age_seconds": policy.age_seconds}
+    row = (await connection.execute(statement("due"), given)).one()
     return Due(row.sweep, row.finalise, row.ingest)
 
 

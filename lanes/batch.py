@@ -1,8 +1,9 @@
-"""A batch: a file of jobs, its states and its completion window."""
+"""A batch: a file of jobs, its states, its completion window and the deadlines inside it."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
@@ -36,15 +37,23 @@ NEXT: dict[BatchStatus, frozenset[BatchStatus]] = {
     BatchStatus.CANCELLED: frozenset(),
 }
 
-_WINDOW = re.compile(r"([1-9][0-9]{0,5})([smhd])")
+_DURATION = re.compile(r"([1-9][0-9]{0,5})([smhd])")
 _UNIT = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 LONGEST_WINDOW = timedelta(days=30)
 
 
-def completion_window(text: str) -> timedelta | None:
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A duration that counts from the creation of a batch."""
+
+    text: str  # as the client spelled it
+    lasts: timedelta
+
+
+def completion_window(text: str) -> Window | None:
     """The duration of "24h", "90s", "15m" or "7d"; None when the text is none or too long."""
-    match = _WINDOW.fullmatch(text)
+    match = _DURATION.fullmatch(text)
     if match is None:
         return None
-    window = timedelta(**{_UNIT[match[2]]: int(match[1])})
-    return window if window <= LONGEST_WINDOW else None
+    lasts = timedelta(**{_UNIT[match[2]]: int(match[1])})
+    return Window(text, lasts) if lasts <= LONGEST_WINDOW else None

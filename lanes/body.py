@@ -45,11 +45,14 @@ _NUMBERS = ("n", *_LIMIT_FIELDS)
 _OURS = "The platform sets it by itself; remove it."
 _NOT_SERVED = "It is not served here; remove it."
 _USE_SCHEMA = "Use response_format with a JSON schema."
+_BESIDE = "It is for the queue and not for the model: write it beside custom_id, not inside body."
 _REFUSED: dict[str, str] = {
     "best_of": "Use n and choose among the answers.",
     "cache_salt": _OURS,
     "chat_template": "The deployment's own template is used; remove it.",
     "ec_transfer_params": _OURS,
+    "fairlane_deadline": _BESIDE,
+    "fairlane_priority": _BESIDE,
     "guided_choice": _USE_SCHEMA,
     "guided_grammar": _USE_SCHEMA,
     "guided_json": _USE_SCHEMA,

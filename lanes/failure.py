@@ -29,9 +29,15 @@ STORE_UNREACHABLE = Failure(
 )
 ENGINE_LOST = Failure("engine_lost", "The engine ended while it held this request.", True, False)
 DRAINED = Failure("drained", "The worker was drained before this request ended.", True, False)
+ENGINE_KILLER = Failure(
+    "engine_killer",
+    "The engine ended while it ran this request alone. Change the request before you send it again.",
+    False,
+    True,
+)
 EXPIRED = Failure(
     "batch_expired",
-    "This request could not be executed before the completion window expired.",
+    "This request could not be executed before its fairlane_deadline or the completion window expired.",
     False,
     False,
 )

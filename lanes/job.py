@@ -56,3 +56,4 @@ class ClaimedJob:
     output_tokens: int  # predicted
     attempts: int  # failed attempts so far that count against the budget
     remaining_seconds: float  # to the deadline, at the moment of the claim
+    suspects: UUID | None = None  # the group with which it runs alone, after the death of an engine

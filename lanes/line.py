@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from lanes.batch import Window, completion_window
 from lanes.body import Refusal, check_body
 from lanes.jsonl import Line
 from lanes.policy import Policy
+from lanes.prefix import prefix_group
 from lanes.strict_json import BadJson, Member, NotAnObject, members
 
 
@@ -19,6 +21,7 @@ from lanes.strict_json import BadJson, Member, NotAnObject, members
 class LineRules:
     endpoint: str  # of the batch; every line must name it
     models: frozenset[str]  # names of the deployments
+    window: Window  # of the batch
     policy: Policy
 
 
@@ -29,6 +32,9 @@ class ValidLine(NamedTuple):
     body: bytes  # exactly as it stood in the line
     output_limit: int | None  # tokens for each choice
     choices: int
+    prefix: int  # lines whose prompts begin alike have the same number
+    deadline_seconds: int | None  # from the creation of the batch; None: the batch's window
+    rank: int  # among the jobs of the batch; a lower one runs first
 
 
 class LineError(NamedTuple):
@@ -39,6 +45,7 @@ class LineError(NamedTuple):
     custom_id: str | None = None  # when it could be read
 
 
+_DEADLINE, _PRIORITY = "fairlane_deadline", "fairlane_priority"
 _SHAPE = "It must be one JSON object with custom_id, method, url and body."
 
 
@@ -68,7 +75,7 @@ def check_line(line: Line, rules: LineRules) -> ValidLine | LineError:
     if refusal is not None:
         return LineError(number, refusal.code, refusal.message, refusal.param)
     custom_id: str = found["custom_id"].value
-    refusal = _check_frame(found, rules)
+    refusal = _check_frame(found, rules) or _check_wishes(found, rules)
     if refusal is not None:
         return LineError(number, refusal.code, refusal.message, refusal.param, custom_id)
     body = found["body"]
@@ -81,7 +88,17 @@ def check_line(line: Line, rules: LineRules) -> ValidLine | LineError:
         return LineError(number, verdict.code, message, param, custom_id)
     whole = len(text) == len(data)  # all ASCII: characters are bytes, and no copy of the text is made
     exact = data[body.start : body.end] if whole else text[body.start : body.end].encode()
-    return ValidLine(number, custom_id, verdict.model, exact, verdict.output_limit, verdict.choices)
+    return ValidLine(
+        number,
+        custom_id,
+        verdict.model,
+        exact,
+        verdict.output_limit,
+        verdict.choices,
+        prefix_group(body.value, rules.policy),
+        _deadline_seconds(found),
+        _value(found, _PRIORITY) or 0,
+    )
 
 
 def _check_custom_id(member: Member | None, policy: Policy) -> Refusal | None:
@@ -100,7 +117,7 @@ def _check_custom_id(member: Member | None, policy: Policy) -> Refusal | None:
 
 
 def _check_frame(found: dict[str, Member], rules: LineRules) -> Refusal | None:
-    values = {name: found[name].value if name in found else None for name in ("method", "url", "body")}
+    values = {name: _value(found, name) for name in ("method", "url", "body")}
     for name, value in values.items():
         if value is None:
             return _missing(name)
@@ -118,6 +135,38 @@ def _check_frame(found: dict[str, Member], rules: LineRules) -> Refusal | None:
             "unsupported_parameter", "body.stream is not accepted in a batch. Remove it.", "body.stream"
         )
     return None
+
+
+def _check_wishes(found: dict[str, Member], rules: LineRules) -> Refusal | None:
+    """What a line may ask of the queue. One that is misspelt must not be passed over in silence."""
+    for name in found:
+        if name.startswith("fairlane_") and name not in (_DEADLINE, _PRIORITY):
+            message = f"A line may have {_DEADLINE} and {_PRIORITY}, and no other fairlane_ field. Remove it."
+            return Refusal("unsupported_parameter", message, None)
+    text = _value(found, _DEADLINE)
+    if text is not None:
+        deadline = completion_window(text) if isinstance(text, str) else None
+        if deadline is None or deadline.lasts > rules.window.lasts:
+            message = (
+                f'{_DEADLINE} must be a whole number and one of s, m, h, d, such as "15m", and at most the'
+                f" batch's completion window, {rules.window.text}."
+            )
+            return Refusal("invalid_request", message, _DEADLINE)
+    rank, limit = _value(found, _PRIORITY), rules.policy.rank_limit
+    if rank is not None and not (type(rank) is int and -limit <= rank <= limit):
+        message = f"{_PRIORITY} must be a whole number from -{limit} to {limit}; a lower one runs first."
+        return Refusal("invalid_request", message, _PRIORITY)
+    return None
+
+
+def _deadline_seconds(found: dict[str, Member]) -> int | None:
+    text = _value(found, _DEADLINE)
+    deadline = None if text is None else completion_window(text)
+    return None if deadline is None else int(deadline.lasts.total_seconds())
+
+
+def _value(found: dict[str, Member], name: str) -> Any:
+    return found[name].value if name in found else None
 
 
 def _missing(param: str) -> Refusal:

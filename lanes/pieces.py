@@ -6,7 +6,7 @@ however long the file is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +15,9 @@ from lanes.jsonl import Line, LineSplitter
 from lanes.line import LineError, LineRules, ValidLine, check_line
 
 WHOLE_FILE = 0  # the `line` of an error that no single line has
+
+# Output tokens to expect for each choice: of a model, an estimated input, and a limit if one is given.
+Predict = Callable[[str, int, int | None], int]
 
 
 class PlacedLine(NamedTuple):
@@ -27,6 +30,9 @@ class PlacedLine(NamedTuple):
     byte_length: int
     input_tokens: int  # estimated
     output_tokens: int  # predicted, for all its choices
+    prefix: int  # these three as in ValidLine
+    deadline_seconds: int | None
+    rank: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +48,9 @@ class PieceReader:
     `full` turns true at the first line beyond the limit; nothing more need be read then.
     """
 
-    def __init__(self, rules: LineRules) -> None:
+    def __init__(self, rules: LineRules, predict: Predict) -> None:
         self._rules = rules
+        self._predict = predict
         self._policy = rules.policy
         self._splitter = LineSplitter(rules.policy.line_bytes)
         self._count = 0
@@ -85,10 +92,11 @@ class PieceReader:
 
     def _place(self, valid: ValidLine) -> None:
         length = len(valid.body)
+        tokens = estimate.input_tokens(length)
         if self._rules.endpoint == "/v1/embeddings":
             output = 0
         else:
-            output = valid.choices * estimate.output_tokens(valid.output_limit, self._policy)
+            output = valid.choices * self._predict(valid.model, tokens, valid.output_limit)
         self._lines.append(
             PlacedLine(
                 valid.line,
@@ -96,8 +104,11 @@ class PieceReader:
                 valid.model,
                 len(self._bodies),
                 length,
-                estimate.input_tokens(length),
+                tokens,
                 output,
+                valid.prefix,
+                valid.deadline_seconds,
+                valid.rank,
             )
         )
         self._bodies += valid.body

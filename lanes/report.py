@@ -32,12 +32,17 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class GivenBack:
-    """A job that goes back to the queue, after a delay, blamed for it or not."""
+    """A job that goes back to the queue, after a delay, blamed for it or not.
+
+    `suspects` names the group with which it runs next, with an engine to itself, when its engine
+    died (lanes/suspects.py).
+    """
 
     lease: Lease
     tenant_id: UUID
     delay_ms: int
     blamed: bool
+    suspects: UUID | None = None
 
 
 def stopped(

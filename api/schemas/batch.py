@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -13,25 +12,19 @@ from pydantic_core import PydanticCustomError
 from api.schemas.file import unix
 from api.schemas.storable import Storable
 from db.batches import Batch
-from lanes.batch import completion_window
+from lanes.batch import Window, completion_window
 from lanes.ids import Prefix, spell
 
 ENDPOINTS = Literal["/v1/chat/completions", "/v1/completions", "/v1/responses"]
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    text: str  # as the client spelled it
-    lasts: timedelta
-
-
 def _window(text: object) -> Window:
-    lasts = completion_window(text) if isinstance(text, str) else None
-    if lasts is None or not isinstance(text, str):
+    window = completion_window(text) if isinstance(text, str) else None
+    if window is None:
         raise PydanticCustomError(
             "window", "Give a whole number and one of s, m, h, d, at most 30 days, such as 24h"
         )
-    return Window(text, lasts)
+    return window
 
 
 _Key = Annotated[Storable, Field(max_length=64)]

@@ -14,6 +14,11 @@ SELECT
               AND EXISTS (SELECT FROM jobs WHERE batch_id = b.id AND state <> 'cancelling')
         )
         OR EXISTS (SELECT FROM jobs WHERE not_before <= statement_timestamp())
+        OR EXISTS (
+            SELECT FROM jobs
+            WHERE state = 'queued' AND rank > 0
+              AND created_at <= statement_timestamp() - make_interval(secs => :age_seconds)
+        )
         OR EXISTS (SELECT FROM batch_progress OFFSET :progress_rows)
     ) AS sweep,
     EXISTS (

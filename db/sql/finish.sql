@@ -58,5 +58,13 @@ WITH report AS MATERIALIZED (
            count(*) FILTER (WHERE end_state <> 'succeeded'), sum(used_input), sum(cached_tokens),
            sum(used_output), sum(reasoning_tokens)
     FROM ended WHERE batch_id IS NOT NULL GROUP BY tenant_id, batch_id
+), learned AS (
+    -- width_bucket counts the :bounds that a number reaches: its bucket in lanes/lengths.py
+    INSERT INTO length_deltas (tenant_id, model, lane, input_bucket, output_bucket, jobs, cost)
+    SELECT tenant_id, model, lane, width_bucket(input_tokens, CAST(:bounds AS integer[])),
+           width_bucket(used_output, CAST(:bounds AS integer[])), count(*),
+           sum(:input_cost * (used_input - cached_tokens) + :output_cost * used_output)
+    FROM ended WHERE end_state = 'succeeded' AND used_output > 0
+    GROUP BY 1, 2, 3, 4, 5
 )
 SELECT id FROM ended

@@ -13,4 +13,4 @@ WHERE batches.id = (
     )
     AND files.id = batches.input_file_id
 RETURNING batches.id, batches.tenant_id, batches.fence, batches.endpoint, batches.on_invalid_line,
-    files.object_key AS input_key
+    batches.completion_window,    files.object_key AS input_key

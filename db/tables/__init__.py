@@ -6,6 +6,7 @@ from db.tables.accounts import account_deltas, lane_accounts, turnstiles
 from db.tables.batches import batch_progress, batches, segments
 from db.tables.files import files
 from db.tables.jobs import jobs, jobs_done, outcomes
+from db.tables.learned import length_deltas, output_lengths, service_rates
 from db.tables.metadata import metadata
 from db.tables.serving import deployments, replicas
 from db.tables.tenants import api_keys, tenants
@@ -20,10 +21,13 @@ __all__ = [
     "jobs",
     "jobs_done",
     "lane_accounts",
+    "length_deltas",
     "metadata",
     "outcomes",
+    "output_lengths",
     "replicas",
     "segments",
+    "service_rates",
     "tenants",
     "turnstiles",
 ]

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy import Boolean, Column, Double, Index, Integer, SmallInteger, Table, Text, Uuid, text
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    SmallInteger,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
 
-from db.tables.metadata import metadata
+from db.tables.metadata import TIMESTAMP, metadata
 
 TENANT_LEVEL = UUID(int=0)  # the flow_id of a tenant's own account
 
@@ -23,6 +36,9 @@ lane_accounts = Table(
     Column("vtime", Double, nullable=False, server_default=text("0")),
     Column("weight", Double, nullable=False, server_default=text("1")),
     Column("active", Boolean, nullable=False, server_default=text("true")),
+    Column("start", Double, nullable=False, server_default=text("0")),
+    Column("lowest", Double, nullable=False, server_default=text("0")),
+    Column("head", ARRAY(BigInteger)),
     Index("lane_accounts_tenants", "model", "lane", "vtime", postgresql_where=_TENANTS),
     Index("lane_accounts_flows", "model", "lane", "tenant_id", "vtime", postgresql_where=_FLOWS),
 )
@@ -38,7 +54,9 @@ account_deltas = Table(
     Column("tenant_id", Uuid, nullable=False),
     Column("flow_id", Uuid, nullable=False),
     Column("cost", Double, nullable=False),
-    Index("account_deltas_lane", "model", "lane"),
+    Column("xid", BigInteger, nullable=False, server_default=text("pg_current_xact_id()::text::bigint")),
+    Column("head", ARRAY(BigInteger)),
+    Index("account_deltas_lane", "model", "lane", "xid"),
 )
 
 turnstiles = Table(
@@ -47,4 +65,7 @@ turnstiles = Table(
     Column("model", Text, primary_key=True),
     Column("lane", SmallInteger, primary_key=True),
     Column("floor", Double, nullable=False, server_default=text("0")),
+    Column("lowest", Double, nullable=False, server_default=text("0")),
+    Column("folded_xid", BigInteger, nullable=False, server_default=text("0")),
+    Column("folded_at", TIMESTAMP),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -62,9 +62,10 @@ def test_a_new_batch_rings_the_doorbell(tenant: Tenant, running: Running) -> Non
 
 @pytest.mark.parametrize(("window", "seconds"), [("90s", 90), ("15m", 900), ("24h", 86400), ("7d", 604800)])
 def test_any_window_up_to_30_days_is_taken(tenant: Tenant, window: str, seconds: int) -> None:
-    batch = tenant.http.post("/v1/batches", json=wanted(tenant, completion_window=window)).json()
-    assert batch["completion_window"] == window
-    assert batch["expires_at"] == batch["created_at"] + seconds
+    """By the official client, whose types know 24h only and whose code takes all."""
+    batch = tenant.client.batches.create(**cast("Any", wanted(tenant, completion_window=window)))
+    assert batch.completion_window == window
+    assert batch.expires_at == batch.created_at + seconds
 
 
 def test_what_the_workers_need_is_stored(tenant: Tenant, running: Running) -> None:

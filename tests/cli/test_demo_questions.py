@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 from cli.demo_questions import Question, load_questions, read_answers, write_requests
+from lanes.batch import Window
 from lanes.jsonl import Line
 from lanes.line import LineRules, ValidLine, check_line
 from lanes.policy import DEFAULT
@@ -21,7 +23,7 @@ def test_the_whole_data_set_is_in_the_package() -> None:
 
 def test_every_request_is_one_that_ingest_accepts(tmp_path: Path) -> None:
     write_requests(load_questions(100), "m", tmp_path / "in.jsonl")
-    rules = LineRules("/v1/chat/completions", frozenset({"m"}), DEFAULT)
+    rules = LineRules("/v1/chat/completions", frozenset({"m"}), Window("1h", timedelta(hours=1)), DEFAULT)
     lines = (tmp_path / "in.jsonl").read_bytes().splitlines()
     checked = [check_line(Line(number, line), rules) for number, line in enumerate(lines, 1)]
     assert len(checked) == 100

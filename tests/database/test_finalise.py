@@ -51,6 +51,16 @@ async def contents(world: World, objects: Objects) -> dict[str, list[Any]]:
     return found
 
 
+async def expire(world: World, first: str = "SELECT 1", lines: int = 100) -> None:
+    """After the statement `first`, end what is queued up to that line as past its deadline."""
+    await world.execute(first)
+    await world.execute(
+        "UPDATE jobs SET deadline = clock_timestamp() - interval '1 s' WHERE line <= :lines", lines=lines
+    )
+    async with world.database.begin() as connection:
+        await sweeps.expire_queued(connection, world.policy)
+
+
 async def test_a_batch_with_live_jobs_is_left_alone(world: World, service: Finalise) -> None:
     await world.batch(await world.tenant(), 1)
 
@@ -62,9 +72,7 @@ async def test_every_line_is_in_exactly_one_file_in_order(
 ) -> None:
     batch_id = await world.batch(await world.tenant(), 6)
     await finish_some(world, objects, succeed=3, fail=1)
-    await world.execute("UPDATE jobs SET deadline = clock_timestamp() - interval '1 s'")
-    async with world.database.begin() as connection:
-        await sweeps.expire_queued(connection, world.policy)
+    await expire(world, "UPDATE batches SET expires_at = clock_timestamp() - interval '1 s'")
 
     assert await service.run_once() is True
 
@@ -80,6 +88,24 @@ async def test_every_line_is_in_exactly_one_file_in_order(
     assert (batch.succeeded, batch.unsuccessful, batch.output_tokens) == (3, 3, 12)
     assert await world.rows("SELECT FROM batch_progress") == []
     assert await world.rows("SELECT FROM segments") == [], "the input is no longer needed"
+
+
+async def test_lines_past_their_own_deadlines_are_errors_of_a_completed_batch(
+    world: World, objects: Objects, service: Finalise
+) -> None:
+    await world.batch(await world.tenant(), 5)
+    await expire(world, lines=2)
+    await finish_some(world, objects, succeed=3, fail=0)
+    # The window ends before the finaliser comes: what ended in it counts, and not when this is seen.
+    await world.execute("UPDATE batches SET expires_at = clock_timestamp()")
+
+    assert await service.run_once() is True
+
+    files = await contents(world, objects)
+    assert [record["response"]["body"]["n"] for record in files["output.jsonl"]] == [0, 1, 2]
+    assert [record["error"]["code"] for record in files["errors.jsonl"]] == ["batch_expired"] * 2
+    [batch] = await world.rows("SELECT * FROM batches")
+    assert (batch.status, batch.succeeded, batch.unsuccessful) == ("completed", 3, 2)
 
 
 async def test_nothing_to_offer_means_no_file(world: World, objects: Objects, service: Finalise) -> None:

@@ -36,12 +36,29 @@ def test_tables_and_migrations_agree(database_url: str) -> None:
     assert _differences(database_url) == []
 
 
-def test_the_newest_migration_can_be_undone_and_done_again(database_url: str) -> None:
-    downgrade(database_url)
-    assert current(database_url) is None
+def test_every_migration_can_be_undone_and_done_again(database_url: str) -> None:
+    for left in ("0001", None):
+        downgrade(database_url)
+        assert current(database_url) == left
     upgrade(database_url)
     assert current(database_url) == head() == REVISION
     assert _differences(database_url) == []
+
+
+async def test_jobs_outlive_going_down_and_up(world: World, database_url: str) -> None:
+    tenant = await world.tenant()
+    await world.batch(tenant, 3)
+    await world.claim(await world.worker(), 1)
+    await world.execute(
+        "UPDATE jobs SET suspects = gen_random_uuid(), suspected_at = clock_timestamp() WHERE line = 3"
+    )
+
+    downgrade(database_url)
+    upgrade(database_url)
+
+    assert await world.states() == {"running": 1, "queued": 2}
+    claimed = await world.claim(await world.worker(), 3)
+    assert len(claimed) == 2, "who was a suspect is an ordinary job again"
 
 
 @pytest.mark.parametrize(
@@ -52,6 +69,7 @@ def test_the_newest_migration_can_be_undone_and_done_again(database_url: str) ->
         "UPDATE jobs SET state = 'succeeded'",  # an ended job among the live ones
         "UPDATE jobs SET state = 'cancelling', boot_id = gen_random_uuid(), claimed_at = now()",  # no reason
         "UPDATE jobs SET line = NULL",
+        "UPDATE jobs SET suspects = gen_random_uuid()",  # since when?
         "UPDATE jobs SET lane = 3",
         TWICE,
         "UPDATE batches SET status = 'completed'",  # without its time

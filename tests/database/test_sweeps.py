@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from db import replicas, reports, sweeps
@@ -100,6 +101,7 @@ async def test_past_the_deadline_queued_jobs_end_and_running_ones_are_asked_to(w
 
 
 async def test_cancelling_a_batch_reaches_its_jobs_and_no_others(world: World) -> None:
+    world.policy = replace(world.policy, quantum_cost=0)
     tenant = await world.tenant()
     doomed, other = await world.batch(tenant, 3), await world.batch(tenant, 1)
     boot = await world.worker()

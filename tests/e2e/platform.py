@@ -27,6 +27,7 @@ from db.embedded.servers import embedded_servers
 from db.embedded.valkey import ValkeyServer
 from db.readiness import READY
 from db.run_state import PartState, read_state, state_path
+from lanes.ids import Prefix, parse
 from tests.eventually import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -151,6 +152,12 @@ class Platform:
             row = connection.execute(query, [pid]).fetchone()
             assert row is not None
             return int(row[0])
+
+    def leases_of(self, batch: Batch) -> list[int]:
+        """The last fence of each ended line of a batch: one more for each lease, and each given back."""
+        query = "SELECT fence FROM jobs_done WHERE batch_id = %s ORDER BY line"
+        with psycopg.connect(self._servers()[0].url) as connection:
+            return [fence for (fence,) in connection.execute(query, [parse(Prefix.BATCH, batch.id)])]
 
     def _servers(self) -> tuple[PostgresServer, ValkeyServer]:
         return embedded_servers(self.home, max_connections=1, base=runtime_base(self._environment))

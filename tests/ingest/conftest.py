@@ -79,9 +79,8 @@ class Desk:
             batch = await connection.execute(
                 text(
                     "INSERT INTO batches (tenant_id, endpoint, input_file_id, completion_window,"
-                    " on_invalid_line, expires_at)"
-                    " VALUES (:tenant, :endpoint, :file, '1h', :on, clock_timestamp() + interval '1 hour')"
-                    " RETURNING id"
+                    " on_invalid_line, created_at, expires_at) VALUES (:tenant, :endpoint, :file, '1h', :on,"
+                    " statement_timestamp(), statement_timestamp() + interval '1 hour') RETURNING id"
                 ),
                 {
                     "tenant": self.tenant_id, "endpoint": endpoint, "file": made.scalar_one(),

@@ -33,8 +33,8 @@ async def test_the_columns_that_claims_use(desk: Desk) -> None:
     state = await desk.state(batch)
     jobs = await desk.rows("SELECT * FROM jobs ORDER BY line")
     assert [(job.line, job.ord, job.custom_id, job.output_tokens) for job in jobs] == [
-        (1, 1, "a", 10),
-        (3, 3, "b", desk.parts.policy.output_guess_tokens),
+        (1, 2, "a", 10),
+        (3, 1, "b", desk.parts.policy.output_guess_tokens),
     ]
     for job in jobs:
         assert (job.lane, job.rank, job.state, job.fence, job.attempts) == (2, 0, "queued", 0, 0)

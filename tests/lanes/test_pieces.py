@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanes.batch import Window
 from lanes.line import LineRules
 from lanes.pieces import Piece, PieceReader
 from lanes.policy import DEFAULT, Policy
@@ -27,7 +29,8 @@ def request(number: int, content: str = "hi", **body: Any) -> bytes:
 
 
 def read(data: bytes, policy: Policy = DEFAULT, endpoint: str = CHAT) -> list[Piece]:
-    reader = PieceReader(LineRules(endpoint, frozenset({"toy"}), policy))
+    rules = LineRules(endpoint, frozenset({"toy"}), Window("1h", timedelta(hours=1)), policy)
+    reader = PieceReader(rules, lambda model, tokens, limit: len(model) * 1_000 + tokens + (limit or 0))
     return [*reader.feed(data), *reader.finish()]
 
 
@@ -55,10 +58,11 @@ def test_bodies_are_kept_byte_for_byte() -> None:
 
 
 def test_tokens_are_estimated_for_all_choices() -> None:
+    """What is predicted for the model, the estimated input and the limit of one choice."""
     [piece] = read(request(1, "x" * 400, max_tokens=10, n=3))
     [line] = piece.lines
     assert line.input_tokens == -(-line.byte_length // 4)
-    assert line.output_tokens == 30
+    assert line.output_tokens == 3 * (3_000 + line.input_tokens + 10)
 
 
 def test_a_file_without_requests_is_an_error_of_the_file() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes import failure, record, transitions
-from lanes.batch import NEXT, BatchStatus, completion_window
+from lanes.batch import NEXT, BatchStatus, Window, completion_window
 from lanes.ids import Prefix, parse, spell
 from lanes.job import LEASED, TERMINAL, JobState
 from lanes.policy import DEFAULT
@@ -74,7 +74,7 @@ def test_what_is_nobodys_fault_is_tried_at_once_however_often() -> None:
     ],
 )  # fmt: skip
 def test_completion_windows(text: str, window: timedelta | None) -> None:
-    assert completion_window(text) == window
+    assert completion_window(text) == (window and Window(text, window))
 
 
 @given(st.uuids(), st.sampled_from(Prefix))

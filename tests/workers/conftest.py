@@ -13,10 +13,10 @@ import pytest
 
 from db.objects import Objects
 from lanes.lane import Lane
-from lanes.policy import DEFAULT
+from lanes.policy import DEFAULT, Policy
 from lanes.usage import Usage
 from tests.world import MODEL, World
-from workers.engines.port import EngineRequest, Reply
+from workers.engines.port import Engine, EngineRequest, Reply
 from workers.gpu.claim_loop import ClaimLoop
 from workers.gpu.completer import Completer
 from workers.gpu.held import Held
@@ -48,14 +48,17 @@ async def echo(request: EngineRequest) -> Reply:
 class Bench:
     """The parts of one worker, wired as `Replica` wires them."""
 
-    def __init__(self, world: World, objects: Objects, engine: ScriptedEngine, boot_id: UUID) -> None:
-        policy = replace(DEFAULT, poll_seconds=0.1, backoff_seconds=0.01)
+    def __init__(
+        self, world: World, objects: Objects, engine: Engine, boot_id: UUID, policy: Policy = DEFAULT
+    ) -> None:
+        policy = replace(policy, poll_seconds=0.1, backoff_seconds=0.01)
+        self.boot_id = boot_id
         self.held = Held()
         self.completer = Completer(world.database, objects, self.held, policy)
         self.runner = SliceRunner(engine, objects, self.held, self.completer, policy)
         self.loop = ClaimLoop(
-            world.database, self.runner, deployment=MODEL, lane=Lane.BULK, seats=engine.seats,
-            boot_id=lambda: boot_id, policy=policy,
+            world.database, self.runner, deployment=MODEL, lanes=(Lane.STANDARD, Lane.BULK),
+            seats=engine.seats, boot_id=lambda: boot_id, policy=policy,
         )  # fmt: skip
 
     @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -122,7 +123,9 @@ async def test_a_dead_engine_gives_all_jobs_back_without_blame(
         await world.execute("UPDATE replicas SET state = 'draining'")  # no claim comes in between
         await until(world, queued=4)
 
-    assert [(row.attempts, row.fence) for row in await world.live()] == [(0, 2)] * 4
+    jobs = await world.live()
+    assert [(row.attempts, row.fence) for row in jobs] == [(0, 2)] * 4
+    assert sorted(Counter(row.suspects for row in jobs).values()) == [2, 2], "in two groups"
 
 
 async def test_what_a_stop_a_lost_lease_and_a_drain_do_to_a_running_job(

@@ -20,6 +20,7 @@ def build_engine(settings: WorkerSettings) -> Engine:
                 served_name=settings.deployment,
                 latency=LatencyModel(speed=settings.simulated_speed),
                 echo=settings.simulated_echo,
+                drill=settings.simulated_drill,
             )
         )
     return VllmEngine(vllm_settings(settings.model, settings.deployment))

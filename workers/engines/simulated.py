@@ -7,19 +7,27 @@ import heapq
 from dataclasses import dataclass, field
 
 from workers.engines.port import EngineDead, EngineRequest, Reply
-from workers.engines.simulated_answers import BadRequestError, draft, refusal, reply
+from workers.engines.simulated_answers import BadRequestError, draft, last_message, refusal, reply
 from workers.engines.simulated_latency import LatencyModel
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedSettings:
-    """`echo` makes each answer the last user message (or the prompt) itself, for tests that match the two."""
+    """`echo` makes each answer the last user message (or the prompt) itself, for tests that match the two.
+
+    `drill` rehearses the death of an engine: it dies, with all that it holds, in the step in which a
+    request with `DEATH_MARK` in its last user message gets a seat. Without it the mark means nothing.
+    """
 
     served_name: str
     seats: int = 128
     context_tokens: int = 8192
     latency: LatencyModel = field(default_factory=LatencyModel)
     echo: bool = False
+    drill: bool = False
+
+
+DEATH_MARK = "[drill: engine death]"
 
 
 @dataclass(order=True, slots=True)
@@ -31,6 +39,7 @@ class _Sequence:
     prompt_tokens: int = field(compare=False)
     tokens_left: int = field(compare=False)
     done: asyncio.Future[None] = field(compare=False)
+    deadly: bool = field(compare=False)
 
 
 class SimulatedEngine:
@@ -66,7 +75,12 @@ class SimulatedEngine:
         self._arrivals += 1
         done = asyncio.get_running_loop().create_future()
         sequence = _Sequence(
-            int(request.lane), self._arrivals, answer.input_tokens, answer.output_tokens, done
+            int(request.lane),
+            self._arrivals,
+            answer.input_tokens,
+            answer.output_tokens,
+            done,
+            self._settings.drill and DEATH_MARK in last_message(request),
         )
         heapq.heappush(self._waiting, sequence)
         if self._steps is None or self._steps.done():
@@ -85,14 +99,21 @@ class SimulatedEngine:
         if self._steps is not None:
             self._steps.cancel()
             await asyncio.wait({self._steps})
+        self._end_all("the simulated engine was closed")
+
+    def _end_all(self, why: str) -> None:
         for sequence in (*self._running, *self._waiting):
             if not sequence.done.done():
-                sequence.done.set_exception(EngineDead("the simulated engine was closed"))
+                sequence.done.set_exception(EngineDead(why))
         self._running, self._waiting = [], []
 
     async def _run_steps(self) -> None:
         while self._waiting or self._running:
             prefill_tokens = self._admit()
+            if any(sequence.deadly for sequence in self._running):
+                self._open = False
+                self._end_all("the simulated engine died in a drill")
+                return
             await asyncio.sleep(self._settings.latency.step_seconds(prefill_tokens, len(self._running)))
             self._running = [sequence for sequence in self._running if _advance(sequence)]
 

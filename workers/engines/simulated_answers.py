@@ -77,6 +77,15 @@ def refusal(error: BadRequestError) -> Reply:
     return Reply(400, json.dumps({"error": content}).encode(), Usage())
 
 
+def last_message(request: EngineRequest) -> str:
+    """The last user message, or the prompt.
+
+    Raises:
+        BadRequestError: there is no prompt.
+    """
+    return _prompt(request)[1]
+
+
 _PROMPT_FIELDS = {"/v1/chat/completions": "messages", "/v1/completions": "prompt", "/v1/responses": "input"}
 
 

@@ -1,1 +1,1 @@
-"""A GPU worker: a Celery worker whose boot step owns an engine and one claim loop per lane."""
+"""A GPU worker: a Celery worker whose boot step owns an engine and the claim loop of its lanes."""

@@ -1,4 +1,4 @@
-"""One replica: an engine with its claim loops, from warming to drained.
+"""One replica: an engine with its claim loop, from warming to drained.
 
 Everything lives on one event loop in a thread of its own; the Celery side talks to it through
 the few methods that say so.
@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from db import replicas
@@ -57,7 +58,8 @@ class Replica:
         self._boot_id = uuid4()
         self._leaving = asyncio.Event()
         self._completer: Completer | None = None
-        self._claim_loops: list[ClaimLoop] = []
+        self._claim_loop: ClaimLoop | None = None
+        self._rejoining = False
 
     # -- called from other threads ------------------------------------------------------------
 
@@ -65,7 +67,7 @@ class Replica:
         self._thread.start()
 
     def ring(self) -> None:
-        """A doorbell: every lane's loop looks at once."""
+        """A doorbell: the claim loop looks at once."""
         self._loop.call_soon_threadsafe(self._ring)
 
     @property
@@ -131,26 +133,23 @@ class Replica:
         completer = Completer(database, objects, self._held, self._policy)
         runner = SliceRunner(self._engine, objects, self._held, completer, self._policy)
         self._completer = completer
-        self._claim_loops = [
-            ClaimLoop(
-                database,
-                runner,
-                deployment=self._settings.deployment,
-                lane=lane,
-                seats=self._engine.seats,
-                boot_id=lambda: self._boot_id,
-                policy=self._policy,
-            )
-            for lane in self._settings.lanes
-        ]
+        self._claim_loop = ClaimLoop(
+            database,
+            runner,
+            deployment=self._settings.deployment,
+            lanes=self._settings.lanes,
+            seats=self._engine.seats,
+            boot_id=lambda: self._boot_id,
+            policy=self._policy,
+        )
         completing = asyncio.create_task(completer.run(), name="completer")
         await self._become(ReplicaState.READY)
-        claiming = [asyncio.create_task(loop.run(), name="claims") for loop in self._claim_loops]
+        claiming = asyncio.create_task(self._claim_loop.run(), name="claims")
         try:
-            await self._until_leaving(runner, [completing, *claiming])
+            await self._until_leaving(runner, [completing, claiming])
             await self._become(ReplicaState.DRAINING)
         finally:
-            await _cancelled(claiming)
+            await _cancelled([claiming])
             await self._empty(runner)
             await _cancelled([completing])
 
@@ -173,12 +172,17 @@ class Replica:
                 if dead in done:
                     raise EngineDead
                 await self._engine.check()
+        except EngineDead:
+            runner.engine_died()  # before any of its requests may have noticed
+            raise
         finally:
             await _cancelled([leaving, dead])
 
     async def _empty(self, runner: SliceRunner) -> None:
-        """Let requests end in the time that a drain has, then give back what is left."""
-        patience = 0 if runner.engine_dead.is_set() else self._settings.drain_seconds
+        """Give back what has not begun; let the rest end in the time that a drain has, and give back
+        what is left."""
+        patience = 0.0 if runner.engine_dead.is_set() else self._settings.drain_seconds
+        runner.give_back_unstarted()
         for seconds in (patience, _LEAVE_SECONDS):
             try:
                 async with asyncio.timeout(seconds):
@@ -207,17 +211,24 @@ class Replica:
         )
 
     def _ring(self) -> None:
-        for loop in self._claim_loops:
-            loop.bell.set()
+        if self._claim_loop is not None:
+            self._claim_loop.bell.set()
 
     async def _rejoin(self, lost: UUID) -> None:
         """The lease is gone, so is all it covered; the engine is fine: begin again as a new boot."""
-        if lost != self._boot_id:
+        if lost != self._boot_id or self._rejoining:
             return
         log.error("lease.lost", boot=str(lost), jobs=len(self._held))
+        self._rejoining = True
         self._boot_id = uuid4()
         self._held.stop_all(Verdict.LOST)
-        await self._register(self._database)
+        while self._rejoining:
+            try:
+                await self._register(self._database)
+                self._rejoining = False
+            except (SQLAlchemyError, OSError) as error:
+                log.warning("rejoin.waiting", error=type(error).__name__)
+                await asyncio.sleep(self._policy.beat_seconds)
 
     def _give_back_unknown(self, lease: Lease) -> None:
         if self._completer is not None and lease not in self._held.leases():

@@ -21,11 +21,12 @@ class WorkerSettings:
     drain_seconds: float  # how long started requests may still run after SIGTERM
     simulated_speed: float  # how many times faster than its latency model the simulated engine runs
     simulated_echo: bool  # its answers repeat their questions
+    simulated_drill: bool  # a prompt may kill it, to rehearse the death of an engine
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> WorkerSettings:
         """Read FAIRLANE_DEPLOYMENT, FAIRLANE_ENGINE, FAIRLANE_MODEL, FAIRLANE_DRAIN_SECONDS,
-        and FAIRLANE_SIMULATED_SPEED and FAIRLANE_SIMULATED_ECHO for the simulated engine.
+        and FAIRLANE_SIMULATED_SPEED, _ECHO and _DRILL for the simulated engine.
 
         Raises:
             SettingsError: one of them is missing or not understood.
@@ -44,10 +45,11 @@ class WorkerSettings:
             deployment=deployment,
             engine=engine,
             model=model,
-            lanes=(Lane.BULK,),
+            lanes=(Lane.STANDARD, Lane.BULK),
             drain_seconds=_positive(environ, "FAIRLANE_DRAIN_SECONDS", 10.0),
             simulated_speed=_positive(environ, "FAIRLANE_SIMULATED_SPEED", 1.0),
             simulated_echo=environ.get("FAIRLANE_SIMULATED_ECHO") == "1",
+            simulated_drill=environ.get("FAIRLANE_SIMULATED_DRILL") == "1",
         )
 
 

@@ -57,7 +57,7 @@ class BatchFiles:
         self._handles: dict[_Part, AsyncWritableFile] = {}
         self.output = _Part(batch, "output")
         self.errors = _Part(batch, "errors")
-        self.expired = 0
+        self.late = 0  # lines that the end of the batch's window stopped
         self.sums = dict.fromkeys(("succeeded", "unsuccessful", *_TOKENS), 0)
 
     async def __aenter__(self) -> None:
@@ -79,7 +79,7 @@ class BatchFiles:
             part.add(await self._line(record))
             if part.pending_bytes > _LARGEST_WRITE_BYTES:
                 await part.write(self._handles[part])
-            self.expired += record.state == JobState.EXPIRED
+            self.late += record.late
             self.sums["succeeded" if succeeded else "unsuccessful"] += 1
             for name in _TOKENS:
                 self.sums[name] += getattr(record, name)

@@ -64,7 +64,8 @@ class Finalise:
         if batch.cancelling:
             status = BatchStatus.CANCELLED
         else:
-            status = BatchStatus.EXPIRED if files.expired else BatchStatus.COMPLETED
+            # A line that only missed a deadline of its own is one of the errors of a completed batch.
+            status = BatchStatus.EXPIRED if files.late else BatchStatus.COMPLETED
         unneeded = await finalise.close_batch(
             self._parts.database,
             batch,

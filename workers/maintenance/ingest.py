@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from db import ingest
 from db.deployments import list_deployments
 from db.ingest import ValidatingBatch, ValidationLost
+from db.lengths import predictor
 from db.objects import ObjectLost
 from db.staging import Staging, staging
 from lanes.line import LineError, LineRules
@@ -109,11 +110,14 @@ class _Run:
         await ingest.forget_segments(self._parts.database, keys)
 
     async def _read(self, staged: Staging) -> None:
+        batch, policy = self._batch, self._parts.policy
         async with self._parts.database.begin() as connection:
             models = frozenset(deployment.name for deployment in await list_deployments(connection))
-        reader = PieceReader(LineRules(self._batch.endpoint, models, self._parts.policy))
+            known = await predictor(connection, batch.tenant_id, policy)
+        rules = LineRules(batch.endpoint, models, batch.window, policy)
+        reader = PieceReader(rules, known.output_tokens)
         try:
-            async for chunk in self._parts.objects.stream(self._batch.input_key):
+            async for chunk in self._parts.objects.stream(batch.input_key):
                 # In a thread: a chunk takes tens of milliseconds, and other services share the loop.
                 await self._store(staged, await asyncio.to_thread(reader.feed, chunk))
                 if reader.full:

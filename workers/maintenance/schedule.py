@@ -13,6 +13,8 @@ from db.redis.doorbell import FINALISE_TASK, INGEST_TASK
 SWEEP_TASK = "fairlane.sweep"
 HOUSEKEEPING_TASK = "fairlane.housekeeping"
 ORPHANS_TASK = "fairlane.orphans"
+LEARN_TASK = "fairlane.learn"
+RECONCILE_TASK = "fairlane.reconcile"
 
 _EVERY_SECONDS = {
     SWEEP_TASK: 2.0,
@@ -20,6 +22,8 @@ _EVERY_SECONDS = {
     INGEST_TASK: 60.0,
     HOUSEKEEPING_TASK: 60.0,
     ORPHANS_TASK: 3600.0,
+    LEARN_TASK: 10.0,
+    RECONCILE_TASK: 60.0,
 }
 
 SCHEDULE: dict[str, dict[str, Any]] = {

@@ -19,8 +19,16 @@ from lanes.policy import DEFAULT
 from workers.maintenance.finalise import Finalise
 from workers.maintenance.housekeeping import Housekeeping
 from workers.maintenance.ingest import Ingest
+from workers.maintenance.learn import Learn
 from workers.maintenance.orphans import Orphans
-from workers.maintenance.schedule import HOUSEKEEPING_TASK, ORPHANS_TASK, SWEEP_TASK
+from workers.maintenance.reconcile import Reconcile
+from workers.maintenance.schedule import (
+    HOUSEKEEPING_TASK,
+    LEARN_TASK,
+    ORPHANS_TASK,
+    RECONCILE_TASK,
+    SWEEP_TASK,
+)
 from workers.maintenance.services import Parts, Service
 from workers.maintenance.sweep import Sweep
 
@@ -49,6 +57,8 @@ class MaintenanceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # celery 
             INGEST_TASK: Ingest(self._parts).run_once,
             HOUSEKEEPING_TASK: Housekeeping(self._parts).run_once,
             ORPHANS_TASK: Orphans(self._parts).run_once,
+            LEARN_TASK: Learn(self._parts).run_once,
+            RECONCILE_TASK: Reconcile(self._parts).run_once,
         }
         for name, run_once in services.items():
             self._add_task(worker.app, Service(name, run_once))

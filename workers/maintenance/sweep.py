@@ -15,7 +15,7 @@ log = structlog.get_logger()
 
 
 class Sweep:
-    """Rescue, expire, cancel, wake, fold; in that order."""
+    """Rescue, expire, cancel, age, wake, fold; in that order."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -26,7 +26,7 @@ class Sweep:
         moved = []
         async with self._parts.database.connect() as connection:
             async with connection.begin():
-                due = await sweeps.due(connection)
+                due = await sweeps.due(connection, policy)
             if due.ingest:
                 await self._parts.doorbell.ring_ingest()
             if due.finalise:
@@ -37,7 +37,7 @@ class Sweep:
                 lost = await replicas.mark_lost(connection)
             async with connection.begin():
                 rescued = await replicas.rescue(connection, sweeps.CHUNK, policy)
-            for step in (sweeps.bury, sweeps.expire_queued, sweeps.cancel_queued):
+            for step in (sweeps.bury, sweeps.expire_queued, sweeps.cancel_queued, sweeps.age_ranks):
                 async with connection.begin():
                     moved.append(await step(connection, policy))
             for plain in (sweeps.stop_running, sweeps.wake_delayed, sweeps.fold_progress):

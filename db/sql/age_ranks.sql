@@ -1,0 +1,19 @@
+-- Gives jobs that have waited long with a rank above 0 the rank 0, oldest first: whoever asked to run
+-- later does not wait for ever behind what comes in meanwhile. A stable time, as only that can bound
+-- the index scan. Rows that a claim holds are passed over. Returns how many. The 'queue' deltas tell
+-- claims that their flows have a job that may lie before where the queue began.
+WITH aged AS (
+    UPDATE jobs SET rank = 0
+    WHERE state = 'queued' AND id = ANY (ARRAY(
+        SELECT id FROM jobs
+        WHERE state = 'queued' AND rank > 0
+          AND created_at <= statement_timestamp() - make_interval(secs => :age_seconds)
+        ORDER BY created_at LIMIT :chunk FOR NO KEY UPDATE SKIP LOCKED
+    ))
+    RETURNING model, lane, tenant_id, flow_id, rank, bucket, ord
+), told AS (
+    INSERT INTO account_deltas (job_id, fence, kind, model, lane, tenant_id, flow_id, cost, head)
+    SELECT uuidv7(), 0, 'queue', model, lane, tenant_id, flow_id, 0, min(ARRAY[CAST(rank AS bigint), bucket, ord])
+    FROM aged GROUP BY model, lane, tenant_id, flow_id
+)
+SELECT count(*) FROM aged
