@@ -14,7 +14,7 @@ from typing import Any
 from bench.facts import ROOT, facts
 from bench.result import Bar, Result
 
-BENCHES = ("p2_throughput",)
+BENCHES = ("p2_throughput", "p0_under_load", "coserving", "step_simulator")
 RESULTS = ROOT / "bench" / "RESULTS.md"
 
 
