@@ -17,32 +17,33 @@ _STRETCH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """`clock` is the best estimate of all steps; `planner` what the engine's own model has become."""
+class Clock:
+    """How long steps take, and how far they stray from that."""
 
-    clock: StepTimeModel
-    planner: StepTimeModel
+    model: StepTimeModel
     stretch: tuple[float, ...]  # measured over expected, of steps drawn at random
     pause_ms: float
     error: float  # median of |measured / expected - 1|
 
 
-def fit_steps(steps: Sequence[Step], chance: random.Random) -> Fit:
-    """Fit recorded steps, in the order in which they ran.
-
-    The clock learns them several times in random order, so that none counts for being the latest.
-    """
-    planner = clock = StepTimeModel()
+def learnt(steps: Sequence[Step]) -> StepTimeModel:
+    """What the engine's own model has become after these steps."""
+    model = StepTimeModel()
     for step in steps:
-        planner = planner.learn(step.load, _ms(step))
+        model = model.learn(step.load, _ms(step))
+    return model
+
+
+def fit_steps(steps: Sequence[Step], chance: random.Random) -> Clock:
+    """Fit recorded steps, several times in random order, so that none counts for being the latest."""
+    model = StepTimeModel()
     for _ in range(_PASSES):
         for step in chance.sample(steps, len(steps)):
-            clock = clock.learn(step.load, _ms(step))
-    shares = [_ms(step) / clock.expect(step.load) for step in steps]
+            model = model.learn(step.load, _ms(step))
+    shares = [_ms(step) / model.expect(step.load) for step in steps]
     pauses = [later.begin - earlier.end for earlier, later in pairwise(steps)]
-    return Fit(
-        clock,
-        planner,
+    return Clock(
+        model,
         tuple(chance.choices(shares, k=_STRETCH)),
         1000 * statistics.median(pause for pause in pauses if pause < _IDLE_S),
         statistics.median(abs(share - 1) for share in shares),
