@@ -58,7 +58,7 @@ class Scale:
 
 SCALES = {
     "quick": Scale(rounds=2, samples=16, gapless=4, tokens=1, ramp_s=8, alone_s=6),
-    "full": Scale(rounds=4, samples=32, gapless=6, tokens=8, ramp_s=12, alone_s=12),
+    "full": Scale(rounds=4, samples=30, gapless=5, tokens=4, ramp_s=8, alone_s=8),
 }
 GAPLESS_TOKENS = 24
 
