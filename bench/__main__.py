@@ -14,7 +14,10 @@ from typing import Any
 from bench.facts import ROOT, facts
 from bench.result import Bar, Result
 
-BENCHES = ("p2_throughput",)
+BENCHES = (
+    "p2_throughput", "p0_under_load", "coserving", "step_simulator",
+    "claim_latency", "held_xmin", "recovery", "token_shares", "fairness_cost",
+)  # fmt: skip
 RESULTS = ROOT / "bench" / "RESULTS.md"
 
 

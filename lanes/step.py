@@ -39,6 +39,23 @@ def plan_step(view: StepView, knobs: StepKnobs, model: StepTimeModel) -> StepPla
     return _shared(view, bulk, room, knobs, model, urgent_prefill=urgent_prefill, enter=due_to_enter)
 
 
+def bulk_prefill_bound(decoding: StepLoad, knobs: StepKnobs, model: StepTimeModel) -> int:
+    """The most tokens of bulk prompts in one step, beside every request that decodes.
+
+    What `max_step_ms` leaves room for: thousands on a GPU, and more while few requests decode yet.
+    """
+    left_ms = knobs.max_step_ms - model.expect(decoding)
+    in_time = left_ms / model.prefill_ms if model.prefill_ms else 0.0
+    return max(knobs.bulk_prefill_tokens, int(in_time))
+
+
+def _with_decodes(load: StepLoad, bulk: Sequence[BulkRequest]) -> StepLoad:
+    """A step that also carries every decode of bulk, and reads the KV of all of it."""
+    decodes = sum(1 for request in bulk if not request.prefill_tokens)
+    contexts = sum(request.context_tokens for request in bulk)
+    return StepLoad(load.decodes + decodes, load.prefill_tokens, load.context_tokens + contexts)
+
+
 def _withheld_steps(request: BulkRequest) -> int:
     return request.withheld_steps
 
@@ -85,10 +102,12 @@ def _shared(
     aside = [request.key for request in view.urgent if request.prefill_tokens]
     contexts = sum(request.context_tokens for request in urgent)
     limit = -inf if urgent_prefill else knobs.max_step_ms if urgent else inf
-    filling = Filling(
-        model, model.expect(StepLoad(len(urgent), 0, contexts)), limit, knobs.bulk_prefill_tokens
-    )
-    forced_at = knobs.max_withheld_steps // 2 if urgent_prefill else knobs.max_withheld_steps
+    begun = StepLoad(len(urgent), 0, contexts)
+    everyone = _with_decodes(begun, bulk)
+    filling = Filling(model, model.expect(begun), limit, bulk_prefill_bound(everyone, knobs, model))
+    # Taking along what is half due must not leave nothing for the waiting bulk that is.
+    soon = urgent_prefill and not enter
+    forced_at = knobs.max_withheld_steps // 2 if soon else knobs.max_withheld_steps
     for request in bulk:
         filling.offer(request, forced=request.withheld_steps >= forced_at)
     admit = filling.offer_new(room.admit_bulk, forced=enter)

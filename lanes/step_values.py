@@ -7,7 +7,7 @@ token is prefilling; any other decodes, and costs one token a step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 
@@ -16,12 +16,18 @@ class StepKnobs:
     """What may be turned while an engine runs. `version` rises with each change of the others."""
 
     version: int = 1
-    max_step_ms: float = 100.0  # expected length of a step in which urgent and bulk requests share
+    # The expected length of a step in which urgent and bulk requests share, and of one that reads
+    # more than `bulk_prefill_tokens` of bulk prompts: what an arriving urgent request has to wait for.
+    max_step_ms: float = 150.0
     reserve_seats: int = 2  # seats that bulk leaves to urgent requests, running ones included
     reserve_block_share: float = 0.02  # likewise KV blocks, as a share of all
-    bulk_prefill_tokens: int = 256  # a step's bulk prefill, always: an arriving urgent request waits for it
+    bulk_prefill_tokens: int = 256  # of bulk prompts, in a step of whatever length without urgent requests
     max_withheld_steps: int = 64  # no bulk request is left out of more steps on end
     paused_block_share: float = 0.9  # KV that requests left out of a step may hold, as a share of all
+
+    def without_urgent(self) -> StepKnobs:
+        """These in an engine that serves no P0: nothing is kept for it, and bulk prompts have no bound."""
+        return replace(self, reserve_seats=0, reserve_block_share=0.0, bulk_prefill_tokens=1 << 30)
 
 
 class UrgentRequest(NamedTuple):

@@ -23,19 +23,22 @@ def simulated() -> SimulatedEngine:
     return SimulatedEngine(SimulatedSettings(MODEL, SEATS, CONTEXT, latency, echo=True))
 
 
-def vllm() -> VllmEngine:
+def vllm_settings() -> VllmSettings:
+    """Small, on the demo model; the test is skipped where vLLM is not installed."""
     folder = demo_model_folder(os.environ)
     if importlib.util.find_spec("vllm") is None:
         pytest.skip("vLLM is not installed")
     if not folder.is_dir():
         pytest.fail(f"the demo model is not in {folder}; `make setup` puts it there")
-    return VllmEngine(
-        VllmSettings(
-            str(folder),
-            MODEL,
-            max_num_seqs=SEATS,
-            max_model_len=CONTEXT,
-            kv_cache_memory_bytes=GIB // 4,
-            enforce_eager=True,
-        )
+    return VllmSettings(
+        str(folder),
+        MODEL,
+        max_num_seqs=SEATS,
+        max_model_len=CONTEXT,
+        kv_cache_memory_bytes=GIB // 4,
+        enforce_eager=True,
     )
+
+
+def vllm() -> VllmEngine:
+    return VllmEngine(vllm_settings())

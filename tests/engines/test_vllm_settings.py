@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lanes.lane import Lane
+from lanes.policy import DEFAULT
+from workers.engines.choice import policy_for
 from workers.engines.vllm.environment import vllm_environment
 from workers.engines.vllm.settings import VllmSettings
 
@@ -44,3 +47,10 @@ def test_the_cpu_defaults_are_explicit() -> None:
     arguments = VllmSettings.for_cpu("/models/demo", "demo").arguments()
     assert arguments[arguments.index("--kv-cache-memory-bytes") + 1].isdigit()
     assert "--enforce-eager" in arguments
+
+
+def test_nothing_is_kept_for_p0_where_it_is_not_served() -> None:
+    alone = policy_for([Lane.STANDARD, Lane.BULK]).step
+    assert (alone.reserve_seats, alone.reserve_block_share) == (0, 0.0)
+    assert alone.bulk_prefill_tokens > 1_000_000
+    assert policy_for([Lane.INTERACTIVE, Lane.BULK]) == DEFAULT

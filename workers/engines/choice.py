@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
+from lanes.lane import Lane
+from lanes.policy import DEFAULT, Policy
 from workers.engines.port import Engine
 from workers.engines.simulated import SimulatedEngine, SimulatedSettings
 from workers.engines.simulated_latency import LatencyModel
@@ -23,7 +27,12 @@ def build_engine(settings: WorkerSettings) -> Engine:
                 drill=settings.simulated_drill,
             )
         )
-    return VllmEngine(vllm_settings(settings.model, settings.deployment))
+    return VllmEngine(vllm_settings(settings.model, settings.deployment), policy_for(settings.lanes))
+
+
+def policy_for(lanes: Collection[Lane], policy: Policy = DEFAULT) -> Policy:
+    """The policy inside an engine whose worker serves these lanes."""
+    return policy if Lane.INTERACTIVE in lanes else replace(policy, step=policy.step.without_urgent())
 
 
 def vllm_settings(model: str, deployment: str) -> VllmSettings:

@@ -6,8 +6,12 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+from lanes.lane_stats import LaneStats
+from lanes.policy import DEFAULT, Policy
+from lanes.step_values import StepKnobs
 from workers.engines.port import EngineDead, EngineRequest, Reply
 from workers.engines.vllm.environment import vllm_environment
+from workers.engines.vllm.lane_control import LaneKind
 from workers.engines.vllm.processes import end, family, loading_engine_cores
 from workers.engines.vllm.settings import VllmSettings
 
@@ -18,8 +22,9 @@ if TYPE_CHECKING:
 class VllmEngine:
     """One engine. It is used on the event loop that awaited `start`, and is started once."""
 
-    def __init__(self, settings: VllmSettings) -> None:
+    def __init__(self, settings: VllmSettings, policy: Policy = DEFAULT) -> None:
         self._settings = settings
+        self._policy = policy
         self._building: asyncio.Future[Serving] | None = None
         self._serving: Serving | None = None
         self._closed = False
@@ -32,6 +37,19 @@ class VllmEngine:
     def context_tokens(self) -> int:
         """Tokens of prompt and answer together; known once started, as vLLM may lower what was asked for."""
         return self._alive().context_tokens
+
+    @property
+    def lanes(self) -> LaneKind:
+        """How P0 and bulk are kept apart: as the settings say, or by the cap where that cannot be."""
+        return self._alive().lanes.kind
+
+    def set_knobs(self, knobs: StepKnobs) -> None:
+        """In force from the next step that starts; `lane_stats` then shows their version."""
+        self._alive().lanes.set_knobs(knobs)
+
+    def lane_stats(self) -> LaneStats:
+        """The counters of each lane after the last step."""
+        return self._alive().lanes.stats()
 
     async def start(self) -> None:
         """Load the model and warm up; half a minute for a small model on two cores.
@@ -58,7 +76,7 @@ class VllmEngine:
 
         if self._closed:
             raise EngineDead("the engine was closed while it started")
-        return Serving(self._settings)
+        return Serving(self._settings, self._policy)
 
     async def run(self, request: EngineRequest) -> Reply:
         """Answer one request; see the port.

