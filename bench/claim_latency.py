@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.long_queue import SLICE, Claimed, LongQueue
-from bench.result import Bar, Result, percentile, spread_of
+from bench.quantiles import quantile
+from bench.result import Bar, Result, spread_of
 from db.embedded import EmbeddedServers
 from db.objects import Objects
 from lanes.policy import DEFAULT
@@ -59,7 +60,7 @@ class Setting:
 
     def ratio(self, share: float) -> float:
         """The fair claim at the long queue over the one at the short queue, at a percentile."""
-        return percentile(self.millis["fair_long"], share) / percentile(self.millis["fair_short"], share)
+        return quantile(self.millis["fair_long"], share) / quantile(self.millis["fair_short"], share)
 
     @property
     def over_bare(self) -> float:
@@ -103,7 +104,7 @@ def summary(settings: Sequence[Setting], size: Scale) -> Result:
         },
         about={
             "p99_ms": {
-                f"{side}_{setting.name}": round(percentile(values, 0.99), 2)
+                f"{side}_{setting.name}": round(quantile(values, 0.99), 2)
                 for setting in settings
                 for side, values in setting.millis.items()
             },

@@ -26,7 +26,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bench.parts import Parts, stop
-from bench.result import Bar, Result, percentile, spread_of
+from bench.quantiles import quantile
+from bench.result import Bar, Result, spread_of
 from db.connect import Role, connect
 from db.deployments import register_deployment
 from db.embedded import EmbeddedServers
@@ -98,7 +99,7 @@ def summary(found: Sequence[Recovery], size: Scale) -> Result:
     seconds = [recovery.seconds for recovery in found]
     return Result(
         bench="recovery",
-        figures={"p95_leases": round(percentile(seconds, 0.95) / LEASE_AND_SWEEP_SECONDS, 3)},
+        figures={"p95_leases": round(quantile(seconds, 0.95) / LEASE_AND_SWEEP_SECONDS, 3)},
         spread={
             "seconds": spread_of(seconds),
             "until_lease_end_s": spread_of([recovery.lease for recovery in found]),

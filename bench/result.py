@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,9 +50,3 @@ def spread_of(values: Sequence[float]) -> dict[str, float]:
         "median": round(statistics.median(ordered), 3),
         "max": round(ordered[-1], 3),
     }
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The least value that at least that share (above 0, at most 1) of the values does not exceed."""
-    ordered = sorted(values)
-    return ordered[math.ceil(share * len(ordered)) - 1]

@@ -11,6 +11,7 @@ from db.tables import lane_accounts, turnstiles
 from db.tables.accounts import TENANT_LEVEL
 
 _ACCOUNT = lane_accounts.c
+_SERVED = _ACCOUNT.vtime - _ACCOUNT.reserved / _ACCOUNT.weight
 _OTHER = lane_accounts.alias("other").c
 
 
@@ -38,7 +39,7 @@ async def end_flow(connection: AsyncConnection, tenant_id: UUID, flow_id: UUID) 
             _OTHER.flow_id != TENANT_LEVEL, _OTHER.active,
         )  # fmt: skip
         rested = await connection.execute(
-            update(lane_accounts).where(own, ~others).values(active=False).returning(_ACCOUNT.vtime)
+            update(lane_accounts).where(own, ~others).values(active=False).returning(_SERVED)
         )
         vtime = rested.scalar_one_or_none()
         if vtime is not None:  # nobody who comes back later starts below what was served by now

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
-from sqlalchemy import Interval, cast, func, insert, select, update
+from sqlalchemy import ColumnElement, Interval, case, cast, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from db.sql import statement
@@ -34,6 +34,13 @@ class Heartbeat:
 
 
 _NOW = func.clock_timestamp()
+_LIFE = (ReplicaState.WARMING, ReplicaState.READY, ReplicaState.DRAINING)
+
+
+def _forward(state: ReplicaState) -> ColumnElement[str]:
+    """This state, or the present one where that comes later in a worker's life."""
+    later = _LIFE[_LIFE.index(state) + 1 :]
+    return case((replicas.c.state.in_(later), replicas.c.state), else_=state.value)
 
 
 def _lease(policy: Policy) -> object:
@@ -69,12 +76,15 @@ async def register(
 async def beat(
     engine: AsyncEngine, boot_id: UUID, state: ReplicaState, seats: int, policy: Policy
 ) -> Heartbeat:
-    """Renew the worker's lease, tell its state, and learn which jobs it holds."""
+    """Renew the worker's lease, tell its state, and learn which jobs it holds.
+
+    A beat that was on its way while the worker moved on does not take its state back.
+    """
     async with engine.begin() as connection:
         renewed = await connection.execute(
             update(replicas)
             .where(replicas.c.boot_id == boot_id, replicas.c.stopped_at.is_(None))
-            .values(state=state, seats=seats, lease_until=_lease(policy))
+            .values(state=_forward(state), seats=seats, lease_until=_lease(policy))
         )
         if renewed.rowcount == 0:
             return Heartbeat(False, frozenset(), frozenset())

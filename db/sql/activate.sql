@@ -3,9 +3,10 @@
 --
 -- KEY SHARE keeps an active account from being set inactive until that transaction ends: whoever
 -- ends a flow takes it FOR UPDATE and then looks afresh. An account that is missing, or inactive
--- by then, is written. It brings no credit (`lanes.account.lifted`): a tenant starts no lower than
--- the least of the active tenants, nor than the floor that an idle lane keeps; a flow no lower than
--- the least of its tenant's active flows, as it is measured against those only.
+-- by then, is written; so is that of a tenant who had nothing queued, though a job of it may run. It
+-- brings no credit (`lanes.account.lifted`): a tenant starts no lower than the least that another
+-- active tenant was served (of the first 32), nor than the floor that an idle lane keeps; a flow no
+-- lower than the least of its tenant's other active flows, as it is measured against those only.
 --
 -- The 'queue' delta makes the next fold look at both accounts: it may have found the least of the others
 -- while this transaction was open. Its empty head takes the flow's queue from the beginning.
@@ -17,10 +18,13 @@ WITH gate AS MATERIALIZED (
         greatest(
             (SELECT floor FROM gate),
             (
-                SELECT vtime FROM lane_accounts
-                WHERE model = :model AND lane = :lane AND active
-                    AND flow_id = '00000000-0000-0000-0000-000000000000' AND vtime >= (SELECT lowest FROM gate)
-                ORDER BY vtime LIMIT 1
+                SELECT min(served) FROM (
+                    SELECT vtime - reserved / lane_accounts.weight AS served FROM lane_accounts
+                    WHERE model = :model AND lane = :lane AND active AND tenant_id <> :tenant_id
+                        AND flow_id = '00000000-0000-0000-0000-000000000000'
+                        AND vtime >= (SELECT lowest FROM gate)
+                    ORDER BY vtime LIMIT 32
+                ) AS least
             ))
     FROM tenants
     WHERE id = :tenant_id
@@ -29,9 +33,12 @@ WITH gate AS MATERIALIZED (
         CAST(:flow_id AS uuid), 1,
         coalesce(
             (
-                SELECT min(vtime) FROM lane_accounts
-                WHERE model = :model AND lane = :lane AND tenant_id = :tenant_id
-                    AND active AND flow_id <> '00000000-0000-0000-0000-000000000000'
+                SELECT min(served) FROM (
+                    SELECT vtime - reserved AS served FROM lane_accounts
+                    WHERE model = :model AND lane = :lane AND tenant_id = :tenant_id AND flow_id <> :flow_id
+                        AND active AND flow_id <> '00000000-0000-0000-0000-000000000000'
+                    ORDER BY vtime LIMIT 32
+                ) AS least
             ),
             0)
 ), held AS MATERIALIZED (
@@ -39,6 +46,18 @@ WITH gate AS MATERIALIZED (
     FROM lane_accounts
     WHERE model = :model AND lane = :lane AND tenant_id = :tenant_id
         AND flow_id IN (:tenant_level, :flow_id) AND active
+        AND (
+            flow_id = :flow_id
+            -- What was just queued is of this flow; two ranges, so as not to read through all of it.
+            OR EXISTS (
+                SELECT FROM jobs
+                WHERE model = :model AND lane = :lane AND tenant_id = :tenant_id AND flow_id < :flow_id
+                    AND state = 'queued' AND not_before IS NULL AND suspects IS NULL)
+            OR EXISTS (
+                SELECT FROM jobs
+                WHERE model = :model AND lane = :lane AND tenant_id = :tenant_id AND flow_id > :flow_id
+                    AND state = 'queued' AND not_before IS NULL AND suspects IS NULL)
+        )
     ORDER BY flow_id
     FOR KEY SHARE
 ), told AS (

@@ -44,10 +44,11 @@ WITH report AS MATERIALIZED (
     FROM ended AS e JOIN stored AS s ON s.id = e.id
     WHERE e.status_code IS NOT NULL
 ), settled AS (
-    INSERT INTO account_deltas (job_id, fence, kind, model, lane, tenant_id, flow_id, cost)
+    INSERT INTO account_deltas (job_id, fence, kind, model, lane, tenant_id, flow_id, cost, reserved)
     SELECT id, fence, 'settle', model, lane, tenant_id, flow_id,
            :input_cost * (used_input - cached_tokens - input_tokens)
-           + :output_cost * (used_output - output_tokens)
+           + :output_cost * (used_output - output_tokens),
+           -(:input_cost * input_tokens + :output_cost * output_tokens)
     FROM ended
 ), counted AS (
     INSERT INTO batch_progress (

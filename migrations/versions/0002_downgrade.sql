@@ -21,10 +21,11 @@ ALTER TABLE account_deltas
     DROP CONSTRAINT account_deltas_kind_check,
     ADD CONSTRAINT account_deltas_kind_check CHECK (kind IN ('charge', 'settle')),
     DROP COLUMN head,
-    DROP COLUMN xid;
+    DROP COLUMN xid,
+    DROP COLUMN reserved;
 CREATE INDEX account_deltas_lane ON account_deltas (model, lane);
 ALTER TABLE turnstiles DROP COLUMN folded_at, DROP COLUMN folded_xid, DROP COLUMN lowest;
-ALTER TABLE lane_accounts DROP COLUMN head, DROP COLUMN lowest, DROP COLUMN start;
+ALTER TABLE lane_accounts DROP COLUMN head, DROP COLUMN lowest, DROP COLUMN reserved, DROP COLUMN start;
 
 -- Suspects become ordinary queued jobs again.
 DROP INDEX jobs_ageing, jobs_suspects, jobs_claimable;

@@ -18,9 +18,11 @@ CREATE INDEX jobs_ageing ON jobs (created_at) WHERE state = 'queued' AND rank > 
 -- might see, and with a hot table the least come first. These columns say where to begin:
 -- `lowest`: no active flow of this tenant has less virtual time (rows of tenants);
 -- `head`: no claimable job of this flow has a lesser (rank, bucket, ord) (rows of flows);
--- `start` is where the account was last lifted to; no refund takes it lower.
+-- `start` is where the account was last lifted to; no refund takes it lower. `reserved` is the part of
+-- its cost that stands for running jobs: without it, its virtual time says what it was served.
 ALTER TABLE lane_accounts
     ADD COLUMN start double precision NOT NULL DEFAULT 0,
+    ADD COLUMN reserved double precision NOT NULL DEFAULT 0,
     ADD COLUMN lowest double precision NOT NULL DEFAULT 0,
     ADD COLUMN head bigint[];
 -- `lowest` as above, of the tenants. The deltas of transactions before `folded_xid` are all folded.
@@ -30,7 +32,9 @@ ALTER TABLE turnstiles
     ADD COLUMN folded_at timestamptz;
 -- 'queue' charges nothing: it says that jobs of the flow became claimable. `head` is the place of
 -- the job in its flow: of a charge, where the queue begins from now on; else where it begins again.
+-- `reserved` is by how much the reserved cost changes; NULL: as the cost.
 ALTER TABLE account_deltas
+    ADD COLUMN reserved double precision,
     ADD COLUMN xid bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),
     ADD COLUMN head bigint[],
     DROP CONSTRAINT account_deltas_kind_check,

@@ -21,7 +21,7 @@ from lanes.policy import DEFAULT
 def setting(tenants: int, fair_long: float, bare_short: float = 1.0) -> claim_latency.Setting:
     millis = {
         "fair_short": [2.0] * 100,
-        "fair_long": [fair_long] * 98 + [9.0, 10.0],
+        "fair_long": [fair_long] * 95 + [9.0] * 5,
         "bare_short": [bare_short] * 100,
         "bare_long": [fair_long] * 100,
     }
@@ -47,7 +47,7 @@ def test_held_xmin_takes_the_worst_setting_and_means_rates_by_their_times() -> N
 
 def test_recovery_is_in_leases_and_sweeps() -> None:
     half = recovery.Recovery(lease=recovery.LEASE_AND_SWEEP_SECONDS / 2 - 2, sweep=1.5, claim=0.5)
-    result = recovery.summary([half] * 19 + [recovery.Recovery(90, 5, 4)], recovery.Scale(20))
+    result = recovery.summary([half] * 40 + [recovery.Recovery(90, 5, 4)], recovery.Scale(41))
     assert result.figures == {"p95_leases": 0.5}
     assert recovery.LEASE_AND_SWEEP_SECONDS - DEFAULT.lease_seconds == 2.0, "the sweep's interval"
 

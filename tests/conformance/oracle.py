@@ -53,6 +53,10 @@ class Job:
     suspected: int = 0  # by which death of an engine
 
     @property
+    def claimable(self) -> bool:
+        return self.state == JobState.QUEUED and self.not_before is None and self.suspects is None
+
+    @property
     def order(self) -> tuple[int, int]:
         return self.rank, self.name.line
 
@@ -94,7 +98,9 @@ class Oracle:
         for number, line in enumerate(lines, start=1):
             name = JobName(flow, number)
             self.jobs[name] = Job(name, tenant, line, line.rank, self.now, self.now + line.window * UNIT)
-        self.ledger.activate(tenant, flow, self.weights[tenant])
+        others = [job for job in self.jobs.values() if job.tenant == tenant and job.name.flow != flow]
+        waits = any(job.claimable for job in others)
+        self.ledger.activate(tenant, flow, self.weights[tenant], waits=waits)
 
     # -- claims -----------------------------------------------------------------------------------
 
@@ -117,15 +123,14 @@ class Oracle:
     def _lease(self, job: Job, boot: UUID) -> Hold:
         self._move(job, transitions.CLAIM)
         job.boot = boot
-        self._charge(job, self._predicted(job))
+        self._charge(job, self._predicted(job), self._predicted(job))
         return Hold(job.name, job.fence)
 
     def claimable(self, flow: UUID) -> list[Job]:
         """Its queued jobs that wait for nothing, in the order in which they run."""
         if self.flows[flow].status == BatchStatus.CANCELLING:
             return []
-        mine = [job for job in self.jobs.values() if job.name.flow == flow and job.suspects is None]
-        ready = [job for job in mine if job.state == JobState.QUEUED and job.not_before is None]
+        ready = [job for job in self.jobs.values() if job.name.flow == flow and job.claimable]
         return sorted(ready, key=lambda job: job.order)
 
     def _heads(self) -> list[FlowAccount]:
@@ -197,7 +202,7 @@ class Oracle:
         ended = self._move(job, transition, hold.fence)
         if ended:
             really = cost(used.input_tokens, used.output_tokens, self.policy)
-            self._charge(job, really - self._predicted(job))
+            self._charge(job, really - self._predicted(job), -self._predicted(job))
         return ended
 
     async def retry(self, hold: Hold, units: int) -> bool:
@@ -221,7 +226,7 @@ class Oracle:
     def _back(self, job: Job, transition: Transition, fence: int | None = None) -> bool:
         moved = self._move(job, transition, fence)
         if moved:
-            self._charge(job, -self._predicted(job))
+            self._charge(job, -self._predicted(job), -self._predicted(job))
         return moved
 
     # -- maintenance ------------------------------------------------------------------------------
@@ -259,7 +264,7 @@ class Oracle:
         bury = transitions.BURY_CANCELLED if asked else transitions.BURY_EXPIRED
         buried = self._orphaned(job) and self._move(job, bury)
         if buried:
-            self._charge(job, -self._predicted(job))
+            self._charge(job, -self._predicted(job), -self._predicted(job))
         return buried
 
     def _expire(self, job: Job) -> bool:
@@ -333,8 +338,8 @@ class Oracle:
     def _predicted(self, job: Job) -> float:
         return cost(job.line.input_tokens, job.line.output_tokens, self.policy)
 
-    def _charge(self, job: Job, tokens: float) -> None:
-        self.ledger.charge(job.tenant, job.name.flow, tokens)
+    def _charge(self, job: Job, tokens: float, reserved: float) -> None:
+        self.ledger.charge(job.tenant, job.name.flow, tokens, reserved)
 
     async def view(self) -> View:
         return View(

@@ -254,9 +254,6 @@ async def test_a_tenant_that_comes_late_is_served_no_more_than_the_others(ready:
     assert abs(shares[FLOW] - shares[SECOND]) <= 10
 
 
-@pytest.mark.xfail(
-    strict=True, reason="an account that stays active is not lifted, however little it has to do"
-)
 async def test_a_tenant_whose_only_job_runs_for_long_saves_no_credit(ready: Queue) -> None:
     await ready.enqueue(OTHER, UUID(int=12), [JOB])
     assert len(await ready.claim(SPARE, 1)) == 1

@@ -12,7 +12,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from db.replicas import ReplicaState
+from db.replicas import ReplicaState, beat
 from lanes.job import Lease
 from lanes.policy import DEFAULT
 from tests.eventually import eventually
@@ -128,3 +128,13 @@ async def test_a_worker_whose_lease_was_taken_learns_it_at_the_next_beat(world: 
 async def wait_until(condition: Callable[[], object]) -> None:
     """The heartbeat has a thread of its own; this one's loop stays free."""
     await asyncio.to_thread(eventually, condition)
+
+
+async def test_a_late_beat_does_not_take_a_state_back(world: World) -> None:
+    boot = await world.worker()
+    for told in (ReplicaState.READY, ReplicaState.WARMING):
+        assert (await beat(world.database, boot, told, 8, POLICY)).alive
+    assert await world.rows("SELECT state FROM replicas") == [("ready",)]
+    for told in (ReplicaState.DRAINING, ReplicaState.READY):
+        assert (await beat(world.database, boot, told, 8, POLICY)).alive
+    assert await world.rows("SELECT state FROM replicas") == [("draining",)]
