@@ -5,7 +5,7 @@
 -- ends a flow takes it FOR UPDATE and then looks afresh. An account that is missing, or inactive
 -- by then, is written; so is that of a tenant who had nothing queued, though a job of it may run. It
 -- brings no credit (`lanes.account.lifted`): a tenant starts no lower than the least that another
--- active tenant was served (of the first 32), nor than the floor that an idle lane keeps; a flow no
+-- active tenant was served (of the first 8), nor than the floor that an idle lane keeps; a flow no
 -- lower than the least of its tenant's other active flows, as it is measured against those only.
 --
 -- The 'queue' delta makes the next fold look at both accounts: it may have found the least of the others
@@ -23,7 +23,7 @@ WITH gate AS MATERIALIZED (
                     WHERE model = :model AND lane = :lane AND active AND tenant_id <> :tenant_id
                         AND flow_id = '00000000-0000-0000-0000-000000000000'
                         AND vtime >= (SELECT lowest FROM gate)
-                    ORDER BY vtime LIMIT 32
+                    ORDER BY vtime LIMIT 8
                 ) AS least
             ))
     FROM tenants
@@ -37,7 +37,7 @@ WITH gate AS MATERIALIZED (
                     SELECT vtime - reserved AS served FROM lane_accounts
                     WHERE model = :model AND lane = :lane AND tenant_id = :tenant_id AND flow_id <> :flow_id
                         AND active AND flow_id <> '00000000-0000-0000-0000-000000000000'
-                    ORDER BY vtime LIMIT 32
+                    ORDER BY vtime LIMIT 8
                 ) AS least
             ),
             0)

@@ -1,6 +1,6 @@
 -- Under the turnstile: move every delta of a lane into the virtual time of its flow and its tenant
 -- (`lanes.account.folded`), and let the floor rise (`risen`) to what the least served active tenant
--- was served; among those that are not touched here, only the first 32 are looked at. Returns `lowest`:
+-- was served; among those that are not touched here, only the first 8 are looked at. Returns `lowest`:
 -- no active tenant has less virtual time.
 --
 -- Deltas are found from `folded_xid` on: what transactions before it inserted was visible to an
@@ -57,7 +57,7 @@ WITH gate AS MATERIALIZED (
     WHERE o.model = :model AND o.lane = :lane
       AND o.flow_id = '00000000-0000-0000-0000-000000000000' AND o.active
       AND o.vtime >= (SELECT lowest FROM gate) AND o.tenant_id <> ALL (ARRAY(SELECT tenant_id FROM tenants))
-    ORDER BY o.vtime LIMIT 32
+    ORDER BY o.vtime LIMIT 8
 ), served_least AS MATERIALIZED (
     SELECT least((SELECT min(vtime) FROM tenants WHERE active), (SELECT min(vtime) FROM others)) AS vtime,
            least((SELECT min(served) FROM tenants WHERE active), (SELECT min(served) FROM others)) AS served

@@ -65,9 +65,9 @@ class Ledger:
         """Under the turnstile: add what was charged, and let the floor rise."""
         sums: dict[Key, list[float]] = defaultdict(lambda: [0.0, 0.0])
         for tenant, flow, cost, reserved in self.deltas:
-            for key in ((tenant, None), (tenant, flow)):
-                sums[key][0] += cost
-                sums[key][1] += reserved
+            for name in (None, flow):
+                sums[tenant, name][0] += cost
+                sums[tenant, name][1] += reserved
         self.deltas.clear()
         for key, (cost, reserved) in sums.items():
             account = self.accounts.get(key)  # a flow that ended has none

@@ -368,7 +368,7 @@ def _job(job: Job) -> JobView:
 
 def _sorted(heads: Sequence[FlowAccount], order: Sequence[UUID]) -> list[FlowAccount]:
     place = {flow: number for number, flow in enumerate(order)}
-    first = {}
+    first: dict[UUID, int] = {}
     for head in heads:
         number = place.get(head.flow_id, 0)
         first[head.tenant_id] = min(first.get(head.tenant_id, number), number)

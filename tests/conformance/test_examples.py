@@ -231,6 +231,13 @@ async def served(queue: Queue, claims: int, seats: int = 1) -> Counter[UUID]:
     return Counter([hold.job.flow for _ in range(claims) for hold in await queue.claim(BOOT, seats)])
 
 
+async def ran(queue: Queue, claims: int, seats: int) -> None:
+    """So many claims, each run to its end."""
+    for _ in range(claims):
+        for hold in await queue.claim(BOOT, seats):
+            assert await queue.succeed(hold, USED)
+
+
 async def test_tenants_share_by_weight(ready: Queue) -> None:
     await ready.tenant(THIRD, 4.0)
     await ready.enqueue(ACME, FLOW, [JOB] * 60)
@@ -245,7 +252,7 @@ async def test_tenants_share_by_weight(ready: Queue) -> None:
 
 async def test_a_tenant_that_comes_late_is_served_no_more_than_the_others(ready: Queue) -> None:
     await ready.enqueue(ACME, FLOW, [JOB] * 60)
-    await served(ready, 5, seats=6)
+    await ran(ready, 5, seats=6)
     await ready.enqueue(OTHER, SECOND, [JOB] * 30)
 
     shares = await served(ready, 4, seats=5)
@@ -254,11 +261,22 @@ async def test_a_tenant_that_comes_late_is_served_no_more_than_the_others(ready:
     assert abs(shares[FLOW] - shares[SECOND]) <= 10
 
 
+async def test_a_tenant_that_comes_late_does_not_stand_back_for_what_only_runs_yet(ready: Queue) -> None:
+    """Nobody was served anything: the newcomer gets as many seats as the other has, and no more."""
+    await ready.enqueue(ACME, FLOW, [JOB] * 60)
+    await served(ready, 2, seats=6)
+    await ready.enqueue(OTHER, SECOND, [JOB] * 30)
+
+    shares = await served(ready, 6, seats=6)
+
+    assert abs(12 + shares[FLOW] - shares[SECOND]) <= 5, "a quantum, and one for rounding"
+
+
 async def test_a_tenant_whose_only_job_runs_for_long_saves_no_credit(ready: Queue) -> None:
     await ready.enqueue(OTHER, UUID(int=12), [JOB])
     assert len(await ready.claim(SPARE, 1)) == 1
     await ready.enqueue(ACME, FLOW, [JOB] * 90)
-    await served(ready, 10, seats=6)
+    await ran(ready, 10, seats=6)
     await ready.enqueue(OTHER, SECOND, [JOB] * 30)
 
     shares = await served(ready, 4, seats=5)

@@ -36,9 +36,10 @@ async def vtime(world: World, tenant: UUID) -> float:
 
 
 async def charge(world: World, tenant: UUID, flow: UUID, cost: float) -> None:
+    """For what was served at once: nothing of it stays reserved."""
     await world.execute(
-        "INSERT INTO account_deltas (job_id, fence, kind, model, lane, tenant_id, flow_id, cost)"
-        " VALUES (gen_random_uuid(), 1, 'charge', 'toy', 2, :tenant, :flow, :cost)",
+        "INSERT INTO account_deltas (job_id, fence, kind, model, lane, tenant_id, flow_id, cost, reserved)"
+        " VALUES (gen_random_uuid(), 1, 'charge', 'toy', 2, :tenant, :flow, :cost, 0)",
         tenant=tenant, flow=flow, cost=cost,
     )  # fmt: skip
 

@@ -134,7 +134,9 @@ async def test_a_late_beat_does_not_take_a_state_back(world: World) -> None:
     boot = await world.worker()
     for told in (ReplicaState.READY, ReplicaState.WARMING):
         assert (await beat(world.database, boot, told, 8, POLICY)).alive
-    assert await world.rows("SELECT state FROM replicas") == [("ready",)]
+    [replica] = await world.rows("SELECT state FROM replicas")
+    assert replica.state == "ready"
     for told in (ReplicaState.DRAINING, ReplicaState.READY):
         assert (await beat(world.database, boot, told, 8, POLICY)).alive
-    assert await world.rows("SELECT state FROM replicas") == [("draining",)]
+    [replica] = await world.rows("SELECT state FROM replicas")
+    assert replica.state == "draining"
