@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from sqlalchemy import text
 
@@ -25,9 +25,11 @@ from tests.conformance.postgres import PostgresQueue
 from tests.world import MODEL
 
 QUICK = settings(
-    max_examples=8, stateful_step_count=60, deadline=None, database=None, print_blob=True,
+    max_examples=16, stateful_step_count=60, deadline=None, database=None, print_blob=True,
+    phases=[Phase.explicit, Phase.generate],  # shrinking one of these takes minutes
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
+SHORT = settings(QUICK, max_examples=3, stateful_step_count=25)
 LONG = settings(QUICK, max_examples=60, stateful_step_count=100)
 # A seed that found a fault is added here, and stays.
 SEEDS = (1, 2)
@@ -86,10 +88,16 @@ def assert_everything_happened(stage: Stage) -> None:
     assert not missing, f"never happened: {sorted(missing)}; {stage.events}"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_both_sides_agree_and_every_kind_of_event_occurs(stage: Stage) -> None:
     for number in SEEDS:
         run(stage, number, QUICK)
     assert_everything_happened(stage)
+
+
+def test_both_sides_agree_for_a_short_while(stage: Stage) -> None:
+    run(stage, 3, SHORT)
 
 
 @pytest.mark.slow
