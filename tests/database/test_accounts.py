@@ -200,7 +200,7 @@ async def test_an_old_transaction_does_not_make_claims_read_more(world: World, o
         before = await pages(world)
         await served(100)
         after = await pages(world)
-    assert after < 1.25 * before, (before, after)
+    assert after < 2 * before, (before, after)  # eleven times as many versions lie there
 
 
 async def pages(world: World) -> int:

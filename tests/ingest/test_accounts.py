@@ -63,7 +63,7 @@ async def test_a_flow_starts_at_the_least_of_its_tenants_active_flows(desk: Desk
     assert (await vtimes(desk))[new] == (200, 1, True)
 
 
-async def test_an_active_account_is_left_as_it_is(desk: Desk) -> None:
+async def test_an_active_flow_is_left_as_it_is_and_a_tenant_without_a_queue_is_lifted(desk: Desk) -> None:
     flow = uuid4()
     await enqueue(desk, flow)
     await desk.execute("UPDATE lane_accounts SET vtime = 5")
@@ -71,7 +71,10 @@ async def test_an_active_account_is_left_as_it_is(desk: Desk) -> None:
     before = await desk.rows("SELECT xmin, * FROM lane_accounts ORDER BY flow_id")
     await enqueue(desk, flow)
     after = await desk.rows("SELECT xmin, * FROM lane_accounts ORDER BY flow_id")
-    assert before == after, "no row was written again"
+    assert before[1] == after[1], "the flow's row was not written again"
+    assert after[0].vtime == after[0].start == 70, (
+        "no other flow of the tenant has a job: it brings no credit"
+    )
 
 
 async def wait_for_blocked(desk: Desk, at_least: int) -> None:
