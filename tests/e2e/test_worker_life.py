@@ -74,6 +74,7 @@ def test_a_zombie_writes_nothing_and_then_serves_again(simulated: Platform) -> N
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.slow
 def test_five_evictions_of_a_worker_cost_no_job_anything(simulated: Platform) -> None:
     """kill -9 of whoever holds jobs, five times: an eviction is nobody's failed attempt."""
     batch = simulated.submit(chat(str(n), f"{n} " + "word " * 30, max_tokens=64) for n in range(1_500))

@@ -29,7 +29,9 @@ KV_BLOCK_BYTES = BLOCK * 2 * 30 * 3 * 64 * 2  # keys and values, layers, heads, 
 _numbers = itertools.count()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["subclass", "cap"])
+@pytest_asyncio.fixture(
+    scope="module", loop_scope="module", params=["subclass", pytest.param("cap", marks=pytest.mark.slow)]
+)
 async def engine(request: pytest.FixtureRequest) -> AsyncIterator[VllmEngine]:
     lanes: LaneKind = request.param
     settings = replace(

@@ -24,7 +24,7 @@ from tests.eventually import eventually
 from workers.engines.vllm.engine import VllmEngine
 from workers.engines.vllm.lane_control import LaneKind
 
-pytestmark = [pytest.mark.vllm, pytest.mark.asyncio, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.asyncio, pytest.mark.timeout(600)]
 
 TOLERANCE = 0.5  # nats, of one token's logprob; bfloat16 tells logits of 16 to 32 apart by 0.125
 SEATS, TOKENS = 8, 24
