@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import statistics
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from bench.long_queue import SLICE, Claimed, LongQueue
 from bench.quantiles import quantile
 from bench.result import Bar, Result, spread_of
+from bench.scratch import scratch_servers
 from db.embedded import EmbeddedServers
 from db.objects import Objects
 from lanes.policy import DEFAULT
@@ -75,17 +74,13 @@ def run(scale: str) -> Result:
 
 
 def measure(size: Scale) -> Result:
-    # Directly below /tmp and open to pass through: as root, PostgreSQL runs under another account.
-    with tempfile.TemporaryDirectory(prefix="fairlane-bench-", dir="/tmp") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        with EmbeddedServers(folder / "servers") as servers:
-            objects = Objects((folder / "objects").as_uri())
-            settings = [
-                setting
-                for tenants in size.tenants
-                for setting in asyncio.run(_settings(servers, objects, size, tenants))
-            ]
+    with scratch_servers() as (folder, servers):
+        objects = Objects((folder / "objects").as_uri())
+        settings = [
+            setting
+            for tenants in size.tenants
+            for setting in asyncio.run(_settings(servers, objects, size, tenants))
+        ]
     return summary(settings, size)
 
 

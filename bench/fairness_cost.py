@@ -11,11 +11,9 @@ import asyncio
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from uuid import UUID
 
 from sqlalchemy import text
@@ -26,9 +24,9 @@ from bench.parts import Parts
 from bench.plan_switch import FAIR, FIFO, PLAN_FILE
 from bench.result import Bar, Result, spread_of
 from bench.sample import Sample
+from bench.scratch import scratch_servers
 from db.connect import Role, connect
 from db.deployments import register_deployment
-from db.embedded import EmbeddedServers
 from db.keys import create_tenant
 from db.settings import DEMO_MODEL, demo_model_folder, with_driver
 from lanes.policy import DEFAULT
@@ -73,14 +71,10 @@ def run(scale: str) -> Result:
 
 def measure(size: Scale, environment: dict[str, str], engine: Sequence[str]) -> Result:
     """Run the turns on a worker with this environment; `engine` says in words what it runs."""
-    # Directly below /tmp and open to pass through: as root, PostgreSQL runs under another account.
-    with tempfile.TemporaryDirectory(prefix="fairlane-bench-", dir="/tmp") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        with EmbeddedServers(folder / "servers") as servers:
-            upgrade(servers.database_url)
-            parts = Parts(servers, folder, DEMO_MODEL)
-            samples = asyncio.run(_turns(parts, size, environment))
+    with scratch_servers() as (folder, servers):
+        upgrade(servers.database_url)
+        parts = Parts(servers, folder, DEMO_MODEL)
+        samples = asyncio.run(_turns(parts, size, environment))
     return summary(samples, size, engine)
 
 

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import psycopg
 
 from bench.long_queue import SLICE, LongQueue
 from bench.result import Bar, Result, spread_of
+from bench.scratch import scratch_servers
 from db.embedded import EmbeddedServers
 from db.objects import Objects
 from lanes.policy import DEFAULT
@@ -67,13 +66,9 @@ def run(scale: str) -> Result:
 
 
 def measure(size: Scale) -> Result:
-    # Directly below /tmp and open to pass through: as root, PostgreSQL runs under another account.
-    with tempfile.TemporaryDirectory(prefix="fairlane-bench-", dir="/tmp") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        with EmbeddedServers(folder / "servers") as servers:
-            objects = Objects((folder / "objects").as_uri())
-            settings = [asyncio.run(_setting(servers, objects, size, tenants)) for tenants in size.tenants]
+    with scratch_servers() as (folder, servers):
+        objects = Objects((folder / "objects").as_uri())
+        settings = [asyncio.run(_setting(servers, objects, size, tenants)) for tenants in size.tenants]
     return summary(settings, size)
 
 

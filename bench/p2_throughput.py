@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from bench.gsm8k import questions, write_batch
 from bench.result import Bar, Result, spread_of
 from bench.run_batch_side import run_vllm
 from bench.sample import Sample
-from db.embedded import EmbeddedServers
+from bench.scratch import scratch_servers
 from db.settings import DEMO_MODEL, demo_model_folder
 from workers.engines.choice import vllm_settings
 
@@ -52,17 +51,13 @@ def run(scale: str) -> Result:
     size = SCALES[scale]
     vllm: list[Sample] = []
     fairlane: list[Sample] = []
-    # Directly below /tmp and open to pass through: as root, PostgreSQL runs under another account.
-    with tempfile.TemporaryDirectory(prefix="fairlane-bench-", dir="/tmp") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
+    with scratch_servers() as (folder, servers):
         inputs = _inputs(size, folder)
-        with EmbeddedServers(folder / "servers") as servers:
-            for number in range(1, size.rounds + 1):
-                vllm += _told(f"run_batch, round {number}", run_vllm(settings, inputs, folder)[1:])
-                fairlane += _told(
-                    f"fairlane, round {number}", run_fairlane(settings, inputs, folder, servers)[1:]
-                )
+        for number in range(1, size.rounds + 1):
+            vllm += _told(f"run_batch, round {number}", run_vllm(settings, inputs, folder)[1:])
+            fairlane += _told(
+                f"fairlane, round {number}", run_fairlane(settings, inputs, folder, servers)[1:]
+            )
     rates = {"fairlane": [s.rate for s in fairlane], "run_batch": [s.rate for s in vllm]}
     ratio = statistics.median(rates["fairlane"]) / statistics.median(rates["run_batch"])
     return Result(

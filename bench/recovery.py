@@ -14,11 +14,9 @@ import json
 import random
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
@@ -28,9 +26,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from bench.parts import Parts, stop
 from bench.quantiles import quantile
 from bench.result import Bar, Result, spread_of
+from bench.scratch import scratch_servers
 from db.connect import Role, connect
 from db.deployments import register_deployment
-from db.embedded import EmbeddedServers
 from db.keys import create_tenant
 from db.settings import with_driver
 from lanes.policy import DEFAULT
@@ -83,15 +81,11 @@ def run(scale: str) -> Result:
 
 
 def measure(size: Scale) -> Result:
-    # Directly below /tmp and open to pass through: as root, PostgreSQL runs under another account.
-    with tempfile.TemporaryDirectory(prefix="fairlane-bench-", dir="/tmp") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        with EmbeddedServers(folder / "servers") as servers:
-            upgrade(servers.database_url)
-            parts = Parts(servers, folder, MODEL)
-            with parts.running("workers.maintenance"):
-                found = asyncio.run(_kills(parts, size))
+    with scratch_servers() as (folder, servers):
+        upgrade(servers.database_url)
+        parts = Parts(servers, folder, MODEL)
+        with parts.running("workers.maintenance"):
+            found = asyncio.run(_kills(parts, size))
     return summary(found, size)
 
 

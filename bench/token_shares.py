@@ -14,7 +14,6 @@ import itertools
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,8 +28,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from bench.fairlane_side import platform
 from bench.gsm8k import questions
 from bench.result import Bar, Result
+from bench.scratch import scratch_servers
 from db.connect import Role, connect
-from db.embedded import EmbeddedServers
 from db.keys import create_key, create_tenant
 from db.settings import DEMO_MODEL, demo_model_folder, with_driver
 from lanes.policy import DEFAULT
@@ -138,15 +137,11 @@ def summary(served: Mapping[str, Served], size: Scale) -> Result:
 
 def _on_platform(options: Sequence[str], environment: Mapping[str, str], jobs: int) -> Served:
     """Start `fairlane up`, hand in one batch a tenant, and measure over that many ended jobs."""
-    # Directly below /tmp and open to pass through: as root, PostgreSQL runs under another account.
-    with tempfile.TemporaryDirectory(prefix="fairlane-bench-", dir="/tmp") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        with (
-            EmbeddedServers(folder / "servers") as servers,
-            platform(options, folder, servers, environment) as client,
-        ):
-            served = asyncio.run(_served(servers.database_url, str(client.base_url), jobs))
+    with (
+        scratch_servers() as (folder, servers),
+        platform(options, folder, servers, environment) as client,
+    ):
+        served = asyncio.run(_served(servers.database_url, str(client.base_url), jobs))
     print(f"{' '.join(options[:2])}: error {served.error:.4f} {served}", file=sys.stderr, flush=True)
     return served
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from db.prices import prices
 from db.sql import statement
 from lanes.job import ClaimedJob, Lease
 from lanes.lane import Lane
@@ -18,27 +19,14 @@ from lanes.policy import Policy
 
 
 async def claim(
-    engine: AsyncEngine,
-    *,
-    model: str,
-    lane: Lane,
-    boot_id: UUID,
-    free_seats: int,
-    policy: Policy,
-    token_budget: int | None = None,
-    idle: bool = False,
+    engine: AsyncEngine, *, model: str, lane: Lane, boot_id: UUID, free_seats: int, policy: Policy
 ) -> list[ClaimedJob]:
     """Lease up to `free_seats` jobs to the worker `boot_id`, fairly among tenants and flows.
 
     Empty when nothing is queued, or when the worker is no longer a live replica. The turnstile
     is held for three round trips: fold, snapshot, claim.
-
-    Args:
-        token_budget: tokens that the worker's free KV can hold; None: no bound.
-        idle: the worker runs nothing, so its first job is taken whatever the budget says.
     """
     scope = {"model": model, "lane": int(lane)}
-    prices = {"input_cost": policy.input_cost, "output_cost": policy.output_cost}
     async with engine.begin() as connection:
         cost_per_second = await _enter_turnstile(connection, scope)
         if cost_per_second is None:
@@ -51,15 +39,15 @@ async def claim(
             "accounts": policy.accounts_per_seat * min(free_seats, policy.slice_jobs),
             "flows": policy.flows_per_tenant,
         }
-        rows = (await connection.execute(statement("snapshot"), scope | prices | limits)).all()
+        rows = (await connection.execute(statement("snapshot"), scope | prices(policy) | limits)).all()
         # The draw decides nothing alone: it makes many small plans keep a share together.
         draw = random.random()  # noqa: S311  # spreads rounding, keeps no secret
         flows = [_account(row) for row in rows]
-        takes = plan(Snapshot(free_seats, flows, cost_per_second, token_budget, idle, draw), policy)
+        takes = plan(Snapshot(free_seats, flows, cost_per_second, draw=draw), policy)
         if not takes:
             return []
         claimed = await connection.execute(
-            statement("claim"), scope | prices | {"boot_id": boot_id} | _columns(takes, rows)
+            statement("claim"), scope | prices(policy) | {"boot_id": boot_id} | _columns(takes, rows)
         )
         return [_job(row) for row in claimed]
 
@@ -70,13 +58,7 @@ async def claim_suspects(
     """Lease one whole group of suspects to a worker whose engine is empty; empty when none waits."""
     async with engine.begin() as connection:
         claimed = await connection.execute(
-            statement("claim_suspects"),
-            {
-                "model": model,
-                "boot_id": boot_id,
-                "input_cost": policy.input_cost,
-                "output_cost": policy.output_cost,
-            },
+            statement("claim_suspects"), {"model": model, "boot_id": boot_id} | prices(policy)
         )
         return [_job(row) for row in claimed]
 

@@ -41,8 +41,8 @@ async def end_flow(connection: AsyncConnection, tenant_id: UUID, flow_id: UUID) 
         rested = await connection.execute(
             update(lane_accounts).where(own, ~others).values(active=False).returning(_SERVED)
         )
-        vtime = rested.scalar_one_or_none()
-        if vtime is not None:  # nobody who comes back later starts below what was served by now
+        served = rested.scalar_one_or_none()
+        if served is not None:  # nobody who comes back later starts below what was served by now
             await connection.execute(
-                update(turnstiles).where(turnstile).values(floor=func.greatest(turnstiles.c.floor, vtime))
+                update(turnstiles).where(turnstile).values(floor=func.greatest(turnstiles.c.floor, served))
             )

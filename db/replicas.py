@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Interval, case, cast, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from db.prices import prices
 from db.sql import statement
 from db.tables import jobs, replicas
 from lanes.job import JobState, Lease
@@ -125,6 +126,6 @@ async def rescue(connection: AsyncConnection, chunk: int, policy: Policy) -> dic
     """Give out again what dead workers held; how many jobs of which model."""
     rows = await connection.execute(
         statement("rescue"),
-        {"chunk": chunk, "input_cost": policy.input_cost, "output_cost": policy.output_cost},
+        {"chunk": chunk} | prices(policy),
     )
     return {row.model: row.jobs for row in rows}

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from db.lengths import BUCKET_BOUNDS
 from db.objects import Objects
+from db.prices import prices
 from db.sql import statement
 from db.tables import segments
 from lanes.job import Lease
@@ -38,12 +39,7 @@ async def finish(
         segment_ids = await _insert_segments(connection, reports, large)
         rows = await connection.execute(
             statement("finish"),
-            _columns(reports, segment_ids)
-            | {
-                "input_cost": policy.input_cost,
-                "output_cost": policy.output_cost,
-                "bounds": BUCKET_BOUNDS,
-            },
+            _columns(reports, segment_ids) | prices(policy) | {"bounds": BUCKET_BOUNDS},
         )
         return {row.id for row in rows}
 
@@ -59,9 +55,8 @@ async def give_back(engine: AsyncEngine, reports: Sequence[GivenBack], policy: P
                 "delays_ms": [report.delay_ms for report in reports],
                 "blames": [report.blamed for report in reports],
                 "groups": [report.suspects for report in reports],
-                "input_cost": policy.input_cost,
-                "output_cost": policy.output_cost,
-            },
+            }
+            | prices(policy),
         )
         return {row.id for row in rows}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from db.prices import prices
 from db.sql import statement
 from lanes import failure, transitions
 from lanes.failure import Failure
@@ -108,8 +109,7 @@ async def _end(
             "sources": sorted(transition.sources),
             "state": transition.target,
             "error_code": reason.code,
-            "input_cost": policy.input_cost,
-            "output_cost": policy.output_cost,
-        },
+        }
+        | prices(policy),
     )
     return int(ended.scalar_one())
