@@ -8,16 +8,21 @@ from db.tables.files import files
 from db.tables.jobs import jobs, jobs_done, outcomes
 from db.tables.learned import length_deltas, output_lengths, service_rates
 from db.tables.metadata import metadata
+from db.tables.requests import idempotency_keys, job_attempts, job_requests
 from db.tables.serving import deployments, replicas
-from db.tables.tenants import api_keys, tenants
+from db.tables.tenants import admin_keys, api_keys, tenants
 
 __all__ = [
     "account_deltas",
+    "admin_keys",
     "api_keys",
     "batch_progress",
     "batches",
     "deployments",
     "files",
+    "idempotency_keys",
+    "job_attempts",
+    "job_requests",
     "jobs",
     "jobs_done",
     "lane_accounts",

@@ -16,7 +16,7 @@ jobs = Table(
     Column("tenant_id", Uuid, nullable=False),
     Column("flow_id", Uuid, nullable=False),
     Column("batch_id", Uuid),
-    Column("segment_id", BigInteger, nullable=False),
+    Column("segment_id", BigInteger),
     Column("ord", BigInteger, nullable=False),
     Column("deadline", TIMESTAMP, nullable=False),
     Column("not_before", TIMESTAMP),
@@ -26,8 +26,8 @@ jobs = Table(
     Column("fence", Integer, nullable=False, server_default=_ZERO),
     Column("bucket", Integer, nullable=False),
     Column("line", Integer),
-    Column("byte_offset", Integer, nullable=False),
-    Column("byte_length", Integer, nullable=False),
+    Column("byte_offset", Integer),
+    Column("byte_length", Integer),
     Column("input_tokens", Integer, nullable=False),
     Column("output_tokens", Integer, nullable=False),
     Column("lane", SmallInteger, nullable=False),
@@ -53,6 +53,7 @@ jobs = Table(
     Index("jobs_ageing", "created_at", postgresql_where=sql("state = 'queued' AND rank > 0")),
     Index("jobs_delayed", "not_before", postgresql_where=sql("not_before IS NOT NULL")),
     Index("jobs_deadline", "deadline"),
+    Index("jobs_tenant", "tenant_id", "id"),
     Index("jobs_held", "boot_id", postgresql_where=sql("boot_id IS NOT NULL")),
     Index("jobs_batch_line", "batch_id", "line", unique=True, postgresql_where=sql("batch_id IS NOT NULL")),
 )
@@ -86,6 +87,7 @@ jobs_done = Table(
     Column("ended_at", TIMESTAMP),
     Column("finished_at", TIMESTAMP, nullable=False),
     Index("jobs_done_batch_line", "batch_id", "line", "finished_on", unique=True),
+    Index("jobs_done_tenant", "tenant_id", "id"),
     postgresql_partition_by="RANGE (finished_on)",
 )
 

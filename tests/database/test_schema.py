@@ -37,7 +37,7 @@ def test_tables_and_migrations_agree(database_url: str) -> None:
 
 
 def test_every_migration_can_be_undone_and_done_again(database_url: str) -> None:
-    for left in ("0001", None):
+    for left in ("0002", "0001", None):
         downgrade(database_url)
         assert current(database_url) == left
     upgrade(database_url)
@@ -53,6 +53,7 @@ async def test_jobs_outlive_going_down_and_up(world: World, database_url: str) -
         "UPDATE jobs SET suspects = gen_random_uuid(), suspected_at = clock_timestamp() WHERE line = 3"
     )
 
+    downgrade(database_url)
     downgrade(database_url)
     upgrade(database_url)
 
