@@ -1,6 +1,9 @@
 PYTHON ?= python3
 ENGINE ?= vllm
 BIN := .venv/bin
+# Tests that start and kill whole processes, or load the real engine, run by themselves: they want both cores.
+ALONE := tests/bootstrap tests/cli tests/e2e tests/embedded tests/engines tests/workers
+BESIDE := $(filter-out $(ALONE) tests/__pycache__,$(patsubst %/,%,$(sort $(wildcard tests/*/))))
 NOT_HERE := $(if $(filter simulated,$(ENGINE)), and not vllm)
 
 .DEFAULT_GOAL := help
@@ -24,7 +27,8 @@ demo: setup ## start everything, answer 100 questions, stop everything
 	@$(BIN)/fairlane demo --engine $(ENGINE)
 
 test: tools lint ## every check and the tests (up to 15 minutes)
-	@$(BIN)/python -m pytest -q -m "not slow$(NOT_HERE)"
+	@$(BIN)/python -m pytest -q -m "not slow$(NOT_HERE)" -n 2 --dist loadfile $(BESIDE)
+	@$(BIN)/python -m pytest -q -m "not slow$(NOT_HERE)" $(ALONE)
 
 test-full: tools lint ## the same with the slow tests
 	@$(BIN)/python -m pytest -q $(if $(NOT_HERE),-m "not vllm")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import psutil
 
 
-def eventually(condition: Callable[[], object], *, within_s: float = 15.0) -> None:
+def eventually(condition: Callable[[], object], *, within_s: float = 30.0) -> None:
     """Return once `condition()` is true.
 
     Raises:

@@ -96,7 +96,7 @@ def test_ending_a_session_reaches_children_that_ignore_sigterm(
     assert leader is not None
     begun = time.monotonic()
     assert end_session(Session(leader), grace_s=0.5)
-    assert time.monotonic() - begun < 3.0
+    assert time.monotonic() - begun < 5.0
     assert not any(runs(pid) for pid in (worker.pid, child, guard.pid))
 
 
