@@ -53,6 +53,11 @@ class Policy:
     output_quantile: float = 0.9  # of the lengths seen, where they are known
     young_samples: int = 50  # with fewer, the guess has its part in the prediction
     rate_half_life_seconds: float = 60.0  # of the measured service rate
+    # admission: predicted times are stretched by this before a request is turned away for them
+    admission_margin: float = 1.1
+    queued_jobs_limit: int = 100_000  # single jobs of one lane of a model
+    queued_seconds_limit: float = 86_400.0  # of work queued in a lane, at its measured rate
+    least_output_tokens: int = 16  # no answer is cut below this to make it end in time
     # engine steps shared by P0 and P2
     step: StepKnobs = field(default_factory=StepKnobs)
     cap: CapKnobs = field(default_factory=CapKnobs)  # instead, on an engine without our scheduler
