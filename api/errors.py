@@ -55,6 +55,7 @@ TABLE: dict[type[Exception], Shape] = {
     refusals.WrongMethod: Shape(405, _BAD, "method_not_allowed"),
     refusals.BodyTooLarge: Shape(413, _BAD, "request_too_large"),
     refusals.EncodedBody: Shape(415, _BAD, "unsupported_content_encoding"),
+    refusals.IdempotencyKeyReused: Shape(422, _BAD, "idempotency_key_reused"),
     refusals.NotReady: _UNAVAILABLE,
     # The database or the object store is away; both come back, and nothing was half done.
     OperationalError: _UNAVAILABLE,

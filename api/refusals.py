@@ -128,6 +128,15 @@ class NotCancellable(Refusal):
         )
 
 
+class IdempotencyKeyReused(Refusal):
+    def __init__(self) -> None:
+        super().__init__(
+            "This Idempotency-Key was sent with another request. Use a new key for a new request, or repeat"
+            " the first one unchanged.",
+            "Idempotency-Key",
+        )
+
+
 class NotReady(Refusal):
     def __init__(self) -> None:
         super().__init__(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, BackgroundTasks, Query
+from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
 
 from api.auth import Caller
+from api.repeats import REPLAYED, name_of
 from api.schemas.batch import BatchCreate, BatchObject, BatchQuery, batch_object
 from api.schemas.page import PageObject, page_object
 from api.services import Use
@@ -21,9 +22,18 @@ router = APIRouter(prefix="/v1/batches")
 
 @router.post("")
 async def create(
-    wanted: BatchCreate, services: Use, caller: Caller, afterwards: BackgroundTasks
+    wanted: BatchCreate,
+    request: Request,
+    response: Response,
+    services: Use,
+    caller: Caller,
+    afterwards: BackgroundTasks,
 ) -> BatchObject:
-    batch = await make_batch(services, caller.tenant_id, _new_batch(wanted))
+    name = name_of(request.headers, request.url.path, caller, await request.json())
+    batch, replayed = await make_batch(services, caller.tenant_id, _new_batch(wanted), name)
+    if replayed:
+        response.headers.update(REPLAYED)
+        return batch_object(batch)
     # After the commit, and after the answer: a Redis that is away delays nobody.
     afterwards.add_task(services.doorbell.ring_ingest)
     return batch_object(batch)

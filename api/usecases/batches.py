@@ -4,31 +4,46 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from api.refusals import InvalidValue, NotCancellable, NotFound
+from api.refusals import IdempotencyKeyReused, InvalidValue, NotCancellable, NotFound
 from api.services import Services
 from api.usecases.files import no_file
 from db.batches import Batch, NewBatch, create_batch, get_batch, list_batches, request_cancel
 from db.connect import tenant_transaction
 from db.files import get_file
+from db.once import Name, OtherRequest, made_before, remember
 from db.page import Page, PageRequest, UnknownCursor
 from lanes.batch import BatchStatus
 from lanes.ids import Prefix, parse, spell
 
 
-async def make_batch(services: Services, tenant_id: UUID, new: NewBatch) -> Batch:
+async def make_batch(services: Services, tenant_id: UUID, new: NewBatch, name: Name) -> tuple[Batch, bool]:
     """A batch of a file that the tenant uploaded; it waits for validation.
+
+    With it, whether an earlier try had made it.
 
     Raises:
         NotFound: no such file of that tenant.
         InvalidValue: the file is a result, not an upload.
+        IdempotencyKeyReused: the client gave its key to another request.
     """
     async with tenant_transaction(services.engine, tenant_id) as connection:
+        try:
+            before = await made_before(connection, tenant_id, name)
+        except OtherRequest:
+            raise IdempotencyKeyReused from None
+        if before is not None:
+            batch = await get_batch(connection, tenant_id, before)
+            if batch is None:
+                raise _no_batch(spell(Prefix.BATCH, before))
+            return batch, True
         file = await get_file(connection, tenant_id, new.input_file_id, hold=True)
         if file is None:
             raise no_file(spell(Prefix.FILE, new.input_file_id), "input_file_id")
         if file.purpose != "batch":
             raise InvalidValue("input_file_id", "Name a file that was uploaded with the purpose 'batch'.")
-        return await create_batch(connection, tenant_id, new)
+        made = await create_batch(connection, tenant_id, new)
+        await remember(connection, tenant_id, name, made.id)
+        return made, False
 
 
 async def show_batch(services: Services, tenant_id: UUID, public_id: str) -> Batch:
