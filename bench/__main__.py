@@ -17,6 +17,7 @@ from bench.result import Bar, Result
 BENCHES = (
     "p2_throughput", "p0_under_load", "coserving", "step_simulator",
     "claim_latency", "held_xmin", "recovery", "token_shares", "fairness_cost",
+    "deadlines",
 )  # fmt: skip
 RESULTS = ROOT / "bench" / "RESULTS.md"
 

@@ -14,6 +14,7 @@ from lanes.sim.queue_values import Draw, Fault, FaultKind, QueueRun, QueueShape,
 from lanes.sim.queue_worker import SimWorker
 
 Call = Callable[[float], None]
+Admit = Callable[[SimJob, QueueStore, float], bool]  # whether a job is taken in, at this time
 
 
 def run_queue(
@@ -25,18 +26,27 @@ def run_queue(
     weights: Mapping[UUID, float] | None = None,
     faults: Iterable[Fault] = (),
     until: float = inf,
+    admit: Admit | None = None,
 ) -> QueueRun:
     """Run until every job has ended, or virtual time is `until` seconds.
 
-    The same arguments give the same run. Job ids must differ.
+    The same arguments give the same run. Job ids must differ. Without `admit` all are taken in.
     """
-    simulation = _Simulation(shape, policy, draw, weights or {})
+    simulation = _Simulation(shape, policy, draw, weights or {}, admit)
     return simulation.run(jobs, faults, until)
 
 
 class _Simulation:
-    def __init__(self, shape: QueueShape, policy: Policy, draw: Draw, weights: Mapping[UUID, float]) -> None:
+    def __init__(
+        self,
+        shape: QueueShape,
+        policy: Policy,
+        draw: Draw,
+        weights: Mapping[UUID, float],
+        admit: Admit | None,
+    ) -> None:
         self._policy = policy
+        self._admit = admit
         self._calls: list[tuple[float, int, Call]] = []
         self._order = count()
         self._coming = 0
@@ -79,6 +89,8 @@ class _Simulation:
     def _arrival(self, job: SimJob) -> Call:
         def arrive(now: float) -> None:
             self._coming -= 1
+            if self._admit is not None and not self._admit(job, self._store, now):
+                return
             self._store.enqueue(job)
             # one doorbell for jobs that come together
             if not self._calls or self._calls[0][0] > now:

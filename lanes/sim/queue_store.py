@@ -76,14 +76,24 @@ class QueueStore:
 
     # entering ---------------------------------------------------------------------------------
     def enqueue(self, job: SimJob) -> None:
-        seen = self._lengths.get((job.tenant_id, bucket(job.input_tokens)))
-        row = Row(job, next(self._order), job.rank, output_tokens(job.limit, self._policy, seen))
+        row = Row(job, next(self._order), job.rank, output_tokens(job.limit, self._policy, self.seen(job)))
         self.rows[job.id] = row
         self._accounts[job.lane].came(job.tenant_id, job.flow_id)
         self._offer(row)
         self._remind(row, job.deadline)
         if job.rank > 0:
             self._remind(row, job.arrival + self._policy.age_seconds)
+
+    def seen(self, job: SimJob) -> dict[int, int]:
+        """What is known of the answers to its like, by bucket."""
+        return self._lengths.get((job.tenant_id, bucket(job.input_tokens)), {})
+
+    def seat_speed(self, last: int) -> float:
+        """Cost a second with which one job advances, by the last that succeeded; 0 before there are any."""
+        ends = [end for end in self._run.ends[-last:] if end.state is State.SUCCEEDED]
+        used = sum(cost(end.job.input_tokens, end.job.output_tokens, self._policy) for end in ends)
+        seconds = sum(end.ended - (end.ended if end.claimed is None else end.claimed) for end in ends)
+        return used / seconds if seconds else 0.0
 
     def oldest(self, lane: Lane) -> float | None:
         """When the oldest claimable job of a lane came."""

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from bench import claim_latency, fairness_cost, held_xmin, plan_switch, recovery, token_shares
+from bench import claim_latency, deadlines, fairness_cost, held_xmin, plan_switch, recovery, token_shares
 from bench.sample import Sample
 from db.settings import DEMO_MODEL
 from lanes.batch import completion_window
@@ -16,6 +16,7 @@ from lanes.jsonl import Line
 from lanes.line import LineRules, ValidLine, check_line
 from lanes.plan import FlowAccount, Snapshot, plan
 from lanes.policy import DEFAULT
+from lanes.sim.queue_values import SimJob
 
 
 def setting(tenants: int, fair_long: float, bare_short: float = 1.0) -> claim_latency.Setting:
@@ -104,3 +105,20 @@ def test_the_plan_follows_the_file(tmp_path: Path) -> None:
     assert choose(snapshot, DEFAULT)[0].flow_id.int == 2
     file.write_text(plan_switch.FIFO)
     assert choose(snapshot, DEFAULT)[0].flow_id.int == 1
+
+
+def test_deadlines_takes_the_worst_setting_and_its_judge_knows_the_seats() -> None:
+    settings = [
+        deadlines.Setting("conv", 0.8, 10, 1, met=1.0, false_rejections=0.5, goodput=1.0),
+        deadlines.Setting("code", 1.5, 10, 4, met=0.9, false_rejections=0.0, goodput=0.8),
+    ]
+    result = deadlines.summary(settings, deadlines.SCALES["quick"])
+    assert result.figures == {"met": 0.9, "false_rejections": 0.5, "goodput": 0.8}
+    assert set(result.figures) == set(deadlines.BARS)
+    # 50 outputs take a second: each seat ends one of them by the deadline, and no second one
+    seats = deadlines.SHAPE.seats
+    jobs = [
+        SimJob(UUID(int=number), UUID(int=1), UUID(int=1), 0.0, 1, 50, deadline=1.5)
+        for number in range(2 * seats)
+    ]
+    assert deadlines.clairvoyant(jobs, frozenset()) == seats
