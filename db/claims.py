@@ -17,6 +17,8 @@ from lanes.lane import Lane
 from lanes.plan import FlowAccount, Snapshot, Take, plan
 from lanes.policy import Policy
 
+_LATE_JOBS = 256  # how many late jobs at the head of a flow a claim looks past
+
 
 async def claim(
     engine: AsyncEngine, *, model: str, lane: Lane, boot_id: UUID, free_seats: int, policy: Policy
@@ -38,6 +40,7 @@ async def claim(
             "lowest": folded.scalar_one(),
             "accounts": policy.accounts_per_seat * min(free_seats, policy.slice_jobs),
             "flows": policy.flows_per_tenant,
+            "late_jobs": _LATE_JOBS,
         }
         rows = (await connection.execute(statement("snapshot"), scope | prices(policy) | limits)).all()
         # The draw decides nothing alone: it makes many small plans keep a share together.

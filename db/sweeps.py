@@ -60,7 +60,7 @@ async def wake_delayed(connection: AsyncConnection) -> int:
 
 
 async def age_ranks(connection: AsyncConnection, policy: Policy) -> int:
-    """Jobs that were put behind others and have waited long go to rank 0."""
+    """Jobs that have waited long go before what comes in meanwhile."""
     aged = await connection.execute(
         statement("age_ranks"), {"age_seconds": policy.age_seconds, "chunk": CHUNK}
     )

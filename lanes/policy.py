@@ -28,8 +28,9 @@ class Policy:
     # lanes: P1 goes before P2, but
     p2_min_share: float = 0.1  # of the served cost is P2's while both wait,
     share_half_life_seconds: float = 60.0  # by what was served lately,
-    # and a lane with work that got no seat for so long goes next. A queued job that its client put
-    # behind others (rank above 0) goes back to rank 0 after as long.
+    # and a lane with work that got no seat for so long goes next. A queued line that its client put
+    # behind others of its batch (rank above 0) goes back to rank 0 after as long, and a single job of
+    # any rank before all that come later.
     age_seconds: float = 300.0
     # deadlines: a flow predicted to miss its own goes first in its tenant
     at_risk_share: float = 0.5  # with at most this share of the tenant's seats

@@ -1,11 +1,13 @@
 -- Lease one whole group of suspects, the one that waits longest, to a worker whose engine is empty.
 -- The rows are locked in the order of their ids and not passed over: of two workers that want the
--- same group, the second finds no row queued any more, and never a part of it.
+-- same group, the second finds no row queued any more, and never a part of it. What is late or of a
+-- batch being cancelled is left to the sweep.
 WITH chosen AS MATERIALIZED (
-    SELECT suspects FROM jobs
-    WHERE model = :model AND suspects IS NOT NULL AND state = 'queued' AND not_before IS NULL
+    SELECT j.suspects FROM jobs AS j LEFT JOIN batches AS b ON b.id = j.batch_id
+    WHERE j.model = :model AND j.suspects IS NOT NULL AND j.state = 'queued' AND j.not_before IS NULL
+      AND j.deadline > clock_timestamp() AND b.status IS DISTINCT FROM 'cancelling'
       AND EXISTS (SELECT FROM replicas WHERE boot_id = :boot_id AND state = 'ready')
-    ORDER BY suspected_at, suspects LIMIT 1
+    ORDER BY j.suspected_at, j.suspects LIMIT 1
 ), picked AS MATERIALIZED (
     SELECT id FROM jobs
     WHERE model = :model AND suspects = (SELECT suspects FROM chosen)
@@ -14,6 +16,7 @@ WITH chosen AS MATERIALIZED (
 ), claimed AS (
     UPDATE jobs SET state = 'running', fence = fence + 1, boot_id = :boot_id, claimed_at = clock_timestamp()
     WHERE id = ANY (ARRAY(SELECT id FROM picked)) AND state = 'queued' AND deadline > clock_timestamp()
+      AND NOT EXISTS (SELECT FROM batches AS b WHERE b.id = jobs.batch_id AND b.status = 'cancelling')
     RETURNING jobs.*
 ), charged AS (
     INSERT INTO account_deltas (job_id, fence, kind, model, lane, tenant_id, flow_id, cost)

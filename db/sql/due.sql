@@ -16,7 +16,7 @@ SELECT
         OR EXISTS (SELECT FROM jobs WHERE not_before <= statement_timestamp())
         OR EXISTS (
             SELECT FROM jobs
-            WHERE state = 'queued' AND rank > 0
+            WHERE state = 'queued' AND rank > CASE WHEN batch_id IS NULL THEN -32768 ELSE 0 END
               AND created_at <= statement_timestamp() - make_interval(secs => :age_seconds)
         )
         OR EXISTS (SELECT FROM batch_progress OFFSET :progress_rows)

@@ -31,7 +31,8 @@ WITH report AS MATERIALIZED (
         reasoning_tokens, created_at, claimed_at, started_at, ended_at, finished_at
     )
     SELECT id, (clock_timestamp() AT TIME ZONE 'UTC')::date, tenant_id, flow_id, batch_id, line, custom_id,
-           model, endpoint, lane, end_state, fence, attempts, boot_id, status_code, end_code, used_input,
+           model, endpoint, lane, end_state, fence, attempts + CAST(end_state = 'failed' AS integer), boot_id,
+           status_code, end_code, used_input,
            cached_tokens, used_output, reasoning_tokens, created_at, claimed_at,
            claimed_at + started_ms * interval '1 ms', claimed_at + ended_ms * interval '1 ms',
            clock_timestamp()

@@ -50,7 +50,11 @@ jobs = Table(
         *("model", "suspected_at", "suspects"),
         postgresql_where=sql("suspects IS NOT NULL AND state = 'queued' AND not_before IS NULL"),
     ),
-    Index("jobs_ageing", "created_at", postgresql_where=sql("state = 'queued' AND rank > 0")),
+    Index(
+        "jobs_ageing",
+        "created_at",
+        postgresql_where=sql("state = 'queued' AND rank > CASE WHEN batch_id IS NULL THEN -32768 ELSE 0 END"),
+    ),
     Index("jobs_delayed", "not_before", postgresql_where=sql("not_before IS NOT NULL")),
     Index("jobs_deadline", "deadline"),
     Index("jobs_tenant", "tenant_id", "id"),

@@ -6,7 +6,8 @@ DROP TABLE admin_keys, idempotency_keys, job_attempts, job_requests;
 
 -- Single jobs have no place in the older schema.
 DELETE FROM jobs WHERE batch_id IS NULL;
-DROP INDEX jobs_done_tenant, jobs_tenant;
+DROP INDEX jobs_done_tenant, jobs_tenant, jobs_ageing;
+CREATE INDEX jobs_ageing ON jobs (created_at) WHERE state = 'queued' AND rank > 0;
 ALTER TABLE jobs
     DROP CONSTRAINT jobs_body,
     ALTER COLUMN byte_length SET NOT NULL,

@@ -18,6 +18,10 @@ ALTER TABLE jobs
     ALTER COLUMN byte_length DROP NOT NULL,
     ADD CONSTRAINT jobs_body CHECK (
         num_nonnulls(segment_id, byte_offset, byte_length) = CASE WHEN batch_id IS NULL THEN 0 ELSE 3 END);
+-- Single jobs keep coming: they age whatever their rank, up to one that no client may set.
+DROP INDEX jobs_ageing;
+CREATE INDEX jobs_ageing ON jobs (created_at)
+    WHERE state = 'queued' AND rank > CASE WHEN batch_id IS NULL THEN -32768 ELSE 0 END;
 CREATE INDEX jobs_tenant ON jobs (tenant_id, id);
 CREATE INDEX jobs_done_tenant ON jobs_done (tenant_id, id);
 

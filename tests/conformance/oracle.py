@@ -136,7 +136,7 @@ class Oracle:
     def _heads(self) -> list[FlowAccount]:
         heads = []
         for (tenant, name), account in self.ledger.accounts.items():
-            ready = self.claimable(name) if name is not None else []
+            ready = [job for job in self.claimable(name) if job.deadline > self.now] if name else []
             if name is not None and ready:
                 own, flow = self.ledger.accounts[tenant, None], self.flows[name]
                 heads.append(
@@ -156,6 +156,7 @@ class Oracle:
             job
             for job in self.jobs.values()
             if job.suspects is not None and job.state == JobState.QUEUED and job.not_before is None
+            if job.deadline > self.now and not self._is_cancelled(job)
         ]
         if boot not in self.leases or not waiting:
             return []
@@ -165,8 +166,7 @@ class Oracle:
         group = next(
             (g for g in groups if any(j.suspects == g and j.name in names for j in waiting)), groups[0]
         )
-        mine = [job for job in waiting if job.suspects == group and job.deadline > self.now]
-        return [self._lease(job, boot) for job in mine]
+        return [self._lease(job, boot) for job in waiting if job.suspects == group]
 
     # -- workers ----------------------------------------------------------------------------------
 
@@ -361,9 +361,9 @@ class Oracle:
 
 def _job(job: Job) -> JobView:
     if job.state.is_terminal:
-        return JobView(job.state, job.fence)
+        return JobView(job.state, job.fence, attempts=job.attempts)
     delayed = job.not_before is not None
-    return JobView(job.state, job.fence, job.boot, job.attempts, delayed, job.suspects)
+    return JobView(job.state, job.fence, job.attempts, job.boot, delayed, job.suspects)
 
 
 def _sorted(heads: Sequence[FlowAccount], order: Sequence[UUID]) -> list[FlowAccount]:

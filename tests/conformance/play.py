@@ -316,7 +316,6 @@ class Play:
         for crew in list(self.crews):
             self.beat(crew)
         self.sweep(Sweep.WAKE)
-        self.sweep(Sweep.EXPIRE)  # a flow whose head is too late is planned, and gets nothing, until then
         ready = {job.name for flow in self.oracle.flows for job in self.oracle.claimable(flow)}
         ready = {name for name in ready if self.oracle.jobs[name].deadline > self.oracle.now}
         crew, found = self.crews[0], set[JobName]()

@@ -98,8 +98,8 @@ class JobView:
 
     state: JobState
     fence: int
-    boot: UUID | None = None  # these of a live job only
     attempts: int = 0
+    boot: UUID | None = None  # these of a live job only
     delayed: bool = False
     suspects: UUID | None = None
 

@@ -21,7 +21,7 @@ _JOBS = """
            suspects
     FROM jobs
     UNION ALL
-    SELECT flow_id, line, state, fence, NULL, 0, false, NULL FROM jobs_done
+    SELECT flow_id, line, state, fence, NULL, attempts, false, NULL FROM jobs_done
 """
 _FLOWS = """
     SELECT b.id, b.status, b.total, b.output_file_id, b.error_file_id,
@@ -51,7 +51,7 @@ async def read(connection: AsyncConnection, objects: Objects) -> View:
         name = JobName(row.flow_id, row.line)
         assert name not in jobs, f"line {row.line} is there twice"
         jobs[name] = JobView(
-            JobState(row.state), row.fence, row.boot_id, row.attempts, row.delayed, row.suspects
+            JobState(row.state), row.fence, row.attempts, row.boot_id, row.delayed, row.suspects
         )
     accounts = {
         (row.tenant_id, None if row.flow_id == TENANT_LEVEL else row.flow_id): row

@@ -214,7 +214,7 @@ async def pages(world: World) -> int:
         lowest = (await connection.execute(text("SELECT lowest FROM turnstiles"))).scalar_one()
         await connection.execute(statement("enter_turnstile"), scope)
         fold = await explained(connection, "fold_deltas", scope | {"turnstile_seconds": 0.1})
-        limits = {"lowest": lowest, "accounts": 128, "flows": 16}
+        limits = {"lowest": lowest, "accounts": 128, "flows": 16, "late_jobs": 256}
         snapshot = await explained(connection, "snapshot", scope | prices | limits)
         await connection.rollback()
     found = [node for node in walk(fold) if "Plans" in node and node.get("Relation Name") == "account_deltas"]

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID, uuid4
 
-from sqlalchemy import text
+import pytest
+from sqlalchemy import func, insert, text
 
 from db import sweeps
-from tests.world import World
+from db.accounts import activate
+from db.tables import jobs
+from lanes.lane import Lane
+from tests.world import MODEL, World
 
 
 async def age(world: World) -> int:
@@ -60,3 +66,34 @@ async def test_in_one_flow_the_aged_job_is_claimed_before_a_newer_one(world: Wor
     [job] = await world.claim(await world.worker(), 1)
     [row] = await world.rows("SELECT line FROM jobs WHERE id = :id", id=job.lease.job_id)
     assert row.line == 2
+
+
+async def single(world: World, tenant: UUID, key: UUID, ord_: int, rank: int) -> None:
+    """One more job of an API key, as `ord_` says when it came; it is due in an hour, as they all are."""
+    async with world.database.begin() as connection:
+        await activate(connection, MODEL, Lane.BULK, tenant, key)
+        await connection.execute(
+            insert(jobs).values(
+                tenant_id=tenant, flow_id=key, ord=ord_, rank=rank, bucket=1, lane=2, model=MODEL,
+                deadline=func.clock_timestamp() + timedelta(hours=1), endpoint="/v1/chat/completions",
+                input_tokens=100, output_tokens=50,
+            )
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("rank", [0, 8, -1])
+async def test_jobs_that_keep_coming_with_a_lower_rank_hold_nobody_back_for_ever(
+    world: World, rank: int
+) -> None:
+    """Ten units of time long one comes and one is claimed; a job is aged after five."""
+    world.policy = replace(world.policy, age_seconds=500)
+    tenant, key, boot = await world.tenant(), uuid4(), await world.worker()
+    await single(world, tenant, key, 0, rank)
+    for unit in range(1, 11):
+        await single(world, tenant, key, unit, -8)
+        await world.execute("UPDATE jobs SET created_at = created_at - interval '100 s'")
+        await age(world)
+        await world.claim(boot, 1)
+
+    [first] = await world.rows("SELECT state FROM jobs WHERE ord = 0")
+    assert first.state == "running"

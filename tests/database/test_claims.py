@@ -121,3 +121,25 @@ async def test_what_must_not_run_is_passed_over(world: World) -> None:
 
     assert {job.flow_id for job in claimed} == {good}
     assert len(claimed) == 2
+
+
+async def test_a_late_job_at_the_head_of_a_flow_keeps_nobody_waiting_for_the_sweep(world: World) -> None:
+    await world.batch(await world.tenant(), 4)
+    await world.execute("UPDATE jobs SET deadline = clock_timestamp() - interval '1 s' WHERE line < 3")
+
+    claimed = await world.claim(await world.worker(), 4)
+
+    assert [row.line for row in await world.live() if row.state == "running"] == [3, 4]
+    assert len(claimed) == 2
+
+
+async def test_a_flow_of_late_jobs_takes_no_seat_from_the_others(world: World) -> None:
+    tenant = await world.tenant()
+    late = await world.batch(tenant, 8)
+    await world.execute("UPDATE jobs SET deadline = clock_timestamp() - interval '1 s'")
+    other = await world.batch(tenant, 8)
+
+    claimed = await world.claim(await world.worker(), 8)
+
+    assert {job.flow_id for job in claimed} == {other}, late
+    assert len(claimed) == 8

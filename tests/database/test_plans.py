@@ -40,10 +40,16 @@ CREATE TEMPORARY TABLE flows AS
 INSERT INTO lane_accounts (model, lane, tenant_id, flow_id, vtime)
     SELECT 'toy', 2, tenant_id, account, n * 10
     FROM flows, LATERAL (VALUES (flow_id), (%(level)s)) AS levels(account);
-INSERT INTO jobs (tenant_id, flow_id, segment_id, ord, deadline, bucket, byte_offset, byte_length,
-                  input_tokens, output_tokens, lane, model, endpoint)
-    SELECT tenant_id, flow_id, (SELECT id FROM segments), ord, clock_timestamp() + interval '1 h', 1, 0, 10,
-           100, 50, 2, 'toy', '/v1/chat/completions'
+INSERT INTO files (tenant_id, purpose, filename, bytes, object_key)
+    SELECT tenant_id, 'batch', 'a.jsonl', 1, 'file' FROM segments;
+INSERT INTO batches (tenant_id, endpoint, input_file_id, completion_window, expires_at, status, total)
+    SELECT tenant_id, '/v1/chat/completions', id, '1h', clock_timestamp() + interval '1 h', 'in_progress',
+           1000000
+    FROM files;
+INSERT INTO jobs (tenant_id, flow_id, batch_id, line, segment_id, ord, deadline, bucket, byte_offset,
+                  byte_length, input_tokens, output_tokens, lane, model, endpoint)
+    SELECT tenant_id, flow_id, (SELECT id FROM batches), row_number() OVER (), (SELECT id FROM segments), ord,
+           clock_timestamp() + interval '1 h', 1, 0, 10, 100, 50, 2, 'toy', '/v1/chat/completions'
     FROM flows, generate_series(1, (CASE WHEN n %% 20 = 0 THEN 5 ELSE 1 END) * %(jobs)s / %(tenants)s) AS ord;
 """
 
@@ -76,6 +82,7 @@ class Crowd:
             **SCOPE, **PRICES,
             "chunk": 5_000, "progress_rows": 200, "age_seconds": 60.0, "turnstile_seconds": 0.1,
             "accounts": ACCOUNTS, "flows": 16 if name == "snapshot" else [self.flow], "lowest": 0.0,
+            "late_jobs": 256,
             "boot_id": self.boot, "tenants": [self.tenant], "counts": [32], "ranks": [0], "buckets": [1],
             "ords": [1], "tenant_id": self.tenant, "flow_id": self.ended_flow, "tenant_level": TENANT_LEVEL,
             "job_ids": [uuid4()], "fences": [1], "delays_ms": [0], "blames": [False], "groups": [uuid4()],

@@ -111,3 +111,19 @@ async def test_suspects_expire_and_are_cancelled_like_others(world: World) -> No
     async with world.database.begin() as connection:
         assert await sweeps.cancel_queued(connection, world.policy) == 4
     assert await world.states() == {"expired": 4, "cancelled": 4}
+
+
+async def test_a_group_of_a_cancelled_batch_or_past_its_deadline_is_not_given_out(world: World) -> None:
+    """Nor does it keep a younger group waiting."""
+    cancelled, late, boot = await two_groups(world)
+    await world.execute(
+        "UPDATE jobs SET deadline = clock_timestamp() - interval '1 s' WHERE suspects = :group", group=late
+    )
+    await world.execute("UPDATE batches SET status = 'cancelling'")
+    await world.batch(await world.tenant("other"), 2)
+    youngest = uuid4()
+    await suspect(world, await world.claim(boot, 2), youngest)
+
+    assert {job.suspects for job in await take(world, boot)} == {youngest}, cancelled
+    assert await take(world, boot) == []
+    assert await suspects_wait_seconds(world.database, MODEL) is None

@@ -140,3 +140,17 @@ async def test_progress_is_folded_once(world: World) -> None:
         assert await sweeps.fold_progress(connection) == 0
     [batch] = await world.rows("SELECT unsuccessful FROM batches")
     assert batch.unsuccessful == 4
+
+
+async def test_what_is_late_and_cancelled_ends_as_its_batch_does(world: World) -> None:
+    tenant = await world.tenant()
+    doomed, late = await world.batch(tenant, 1), await world.batch(tenant, 1)
+    await world.claim(await world.worker(), 2)
+    await world.execute("UPDATE jobs SET deadline = clock_timestamp() - interval '1 s'")
+    await world.execute("UPDATE batches SET status = 'cancelling' WHERE id = :id", id=doomed)
+
+    async with world.database.begin() as connection:
+        assert await sweeps.stop_running(connection) == 2
+
+    rows = await world.rows("SELECT batch_id, ending FROM jobs")
+    assert {row.batch_id: row.ending for row in rows} == {doomed: "cancelled", late: "expired"}
