@@ -10,7 +10,8 @@ class Load:
     """What stands before a new request in one lane of a model. Costs are in the policy's cost units."""
 
     ahead_cost: float = 0.0  # queued in its own flow, to run before it
-    tenant_cost: float = 0.0  # queued by its tenant in this lane, `ahead_cost` included
+    flows_cost: float = 0.0  # queued in this lane by the tenant's other flows,
+    flows: int = 0  # of which so many have work
     lane_cost: float = 0.0  # queued by everybody in this lane
     queued_jobs: int = 0  # in this lane
     oldest_seconds: float = 0.0  # how long the oldest of them has waited
@@ -33,12 +34,12 @@ def outlook(own_cost: float, load: Load) -> Outlook | None:
     """When a request of that cost would start and end; None where no rate is known.
 
     A tenant gets its share of the lane by weight, and never waits for more than all that is queued:
-    whatever the others leave, it has too. What its other flows have queued may go before it.
+    whatever the others leave, it has too. Inside a tenant the flows share alike, by the same rule.
     """
     if load.cost_per_second <= 0:
         return None
     share = min(1.0, load.weight / max(load.active_weights, load.weight))
-    mine = max(load.ahead_cost, load.tenant_cost)
+    mine = load.ahead_cost + min(load.ahead_cost * load.flows, load.flows_cost)
     everybody = max(load.lane_cost, mine)
     ahead = min(mine / share, everybody)
     start = ahead / load.cost_per_second

@@ -56,7 +56,7 @@ class Policy:
     rate_half_life_seconds: float = 60.0  # of the measured service rate
     # admission: predicted times are stretched by this before a request is turned away for them
     admission_margin: float = 1.1
-    queued_jobs_limit: int = 100_000  # single jobs of one lane of a model
+    queued_jobs_limit: int = 10_000  # single jobs of a model and lane; a look at a queue goes no further
     queued_seconds_limit: float = 86_400.0  # of work queued in a lane, at its measured rate
     least_output_tokens: int = 16  # no answer is cut below this to make it end in time
     # engine steps shared by P0 and P2

@@ -1,5 +1,10 @@
 SET LOCAL ROLE fairlane_owner;
 
+DROP FUNCTION fairlane_load(text, smallint, integer, double precision, double precision);
+DROP POLICY lane_sums ON jobs;
+DROP POLICY lane_sums ON jobs_done;
+DROP POLICY lane_sums ON lane_accounts;
+
 REVOKE SELECT ON output_lengths, service_rates, jobs, jobs_done, outcomes, segments, lane_accounts
     FROM fairlane_api;
 DROP TABLE admin_keys, idempotency_keys, job_attempts, job_requests;

@@ -91,6 +91,53 @@ BEGIN
 END
 $$;
 
+-- What stands before a new request in a lane, of all tenants together, as numbers only: the api may ask,
+-- and sees no row of others. The owner's policies are for this function alone. It looks at the first
+-- `look` queued jobs and at the last 256 that ended, however many there are. A longer queue is taken to
+-- end there: what is foretold of it is too short, and nobody is turned away for what was not seen.
+CREATE POLICY lane_sums ON jobs FOR SELECT TO fairlane_owner USING (true);
+CREATE POLICY lane_sums ON jobs_done FOR SELECT TO fairlane_owner USING (true);
+CREATE POLICY lane_sums ON lane_accounts FOR SELECT TO fairlane_owner USING (true);
+CREATE FUNCTION fairlane_load(
+    of_model text, of_lane smallint, look integer, input_cost double precision, output_cost double precision
+) RETURNS TABLE (
+    single_jobs bigint, queued_cost double precision, oldest_seconds double precision,
+    weights double precision, seat_rate double precision
+)
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp
+    AS $$
+WITH seen AS MATERIALIZED (
+    SELECT tenant_id, batch_id, created_at, input_cost * input_tokens + output_cost * output_tokens AS cost
+    FROM jobs
+    WHERE model = of_model AND lane = of_lane
+        AND state = 'queued' AND not_before IS NULL AND suspects IS NULL
+    ORDER BY tenant_id, flow_id, rank, bucket, ord
+    LIMIT look
+), ended AS (
+    SELECT model, lane, state, started_at, ended_at,
+           input_cost * (input_tokens - cached_tokens) + output_cost * output_tokens AS cost
+    FROM jobs_done
+    ORDER BY id DESC
+    LIMIT 256
+)
+SELECT
+    count(*) FILTER (WHERE batch_id IS NULL),
+    coalesce(sum(cost), 0),
+    coalesce(CAST(extract(epoch FROM clock_timestamp() - min(created_at)) AS double precision), 0),
+    coalesce((
+        SELECT sum(weight) FROM lane_accounts
+        WHERE model = of_model AND lane = of_lane AND flow_id = '00000000-0000-0000-0000-000000000000'
+            AND tenant_id IN (SELECT tenant_id FROM seen)), 0),
+    coalesce((
+        SELECT sum(cost) / nullif(CAST(extract(epoch FROM sum(ended_at - started_at)) AS double precision), 0)
+        FROM ended
+        WHERE model = of_model AND lane = of_lane AND state = 'succeeded'), 0)
+FROM seen
+$$;
+REVOKE ALL ON FUNCTION fairlane_load(text, smallint, integer, double precision, double precision) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION fairlane_load(text, smallint, integer, double precision, double precision)
+    TO fairlane_api, fairlane_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON job_requests, job_attempts, idempotency_keys, admin_keys
     TO fairlane_engine;
 GRANT SELECT ON job_attempts, output_lengths, service_rates, jobs, jobs_done, outcomes, segments,

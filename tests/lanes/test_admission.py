@@ -30,9 +30,10 @@ requests = st.builds(
 loads = st.builds(
     Load,
     ahead_cost=amounts,
-    tenant_cost=amounts,
+    flows_cost=amounts,
+    flows=st.integers(0, 16),
     lane_cost=amounts,
-    queued_jobs=st.integers(0, 200_000),
+    queued_jobs=st.integers(0, 20_000),
     weight=st.integers(1, 8).map(float),
     active_weights=st.integers(1, 64).map(float),
     cost_per_second=st.integers(1, 10_000).map(float),
@@ -46,7 +47,7 @@ def test_more_time_never_turns_a_yes_into_a_no(request: Request, load: Load, mor
         assert decide(longer, load, DEFAULT).accepted
 
 
-@given(requests, loads, st.sampled_from(["ahead_cost", "tenant_cost", "lane_cost", "queued_jobs"]))
+@given(requests, loads, st.sampled_from(["ahead_cost", "flows_cost", "flows", "lane_cost", "queued_jobs"]))
 def test_less_load_never_turns_a_yes_into_a_no(request: Request, load: Load, name: str) -> None:
     if decide(request, load, DEFAULT).accepted:
         half = getattr(load, name) // 2
@@ -82,7 +83,7 @@ def test_an_empty_lane_admits_and_a_busy_one_queues() -> None:
 
 
 def test_a_deadline_that_cannot_be_met_is_told_with_the_time_to_come_back() -> None:
-    late = decide(ASKED, replace(RATE, tenant_cost=10_000.0), DEFAULT)
+    late = decide(ASKED, replace(RATE, ahead_cost=10_000.0), DEFAULT)
     assert (late.kind, late.code) == (Kind.REJECT, UNMEETABLE)
     assert late.retry_after_seconds == 54  # 1.1 * (100 s of queue + 3 s) are 53.3 s too late
     never = decide(replace(ASKED, deadline_seconds=2.0), RATE, DEFAULT)
@@ -90,7 +91,7 @@ def test_a_deadline_that_cannot_be_met_is_told_with_the_time_to_come_back() -> N
 
 
 def test_it_is_deferred_or_shortened_before_it_is_turned_away() -> None:
-    busy = replace(RATE, tenant_cost=10_000.0)
+    busy = replace(RATE, ahead_cost=10_000.0)
     deferred = decide(ASKED, busy, DEFAULT, {Lane.BULK: RATE})
     assert (deferred.kind, deferred.lane) == (Kind.DEFER, Lane.BULK)
     slow = replace(RATE, seat_cost_per_second=4.0)
@@ -106,7 +107,17 @@ def test_a_full_queue_and_a_long_input_are_told_as_such() -> None:
 
 
 def test_a_tenant_waits_for_its_share_but_never_for_more_than_everything() -> None:
-    shared = replace(RATE, tenant_cost=1_000.0, lane_cost=10_000.0, active_weights=4.0)
+    shared = replace(RATE, ahead_cost=1_000.0, lane_cost=10_000.0, active_weights=4.0)
     few = replace(shared, lane_cost=2_000.0)
     starts = [found.start_seconds for load in (shared, few) if (found := outlook(300.0, load))]
     assert starts == [40.0, 20.0]
+
+
+def test_a_flow_waits_for_its_share_of_its_tenant_but_never_for_more_than_the_tenant() -> None:
+    beside = replace(RATE, ahead_cost=1_000.0, flows=3, flows_cost=9_000.0)
+    starts = [
+        found.start_seconds
+        for load in (beside, replace(beside, flows_cost=500.0), replace(beside, ahead_cost=0.0))
+        if (found := outlook(300.0, load))
+    ]
+    assert starts == [40.0, 15.0, 0.0]
