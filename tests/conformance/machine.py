@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from lanes import failure
-from tests.conformance.play import LARGE, OVER, SEATS, SMALL, WEIGHTS, Play, Stage
+from tests.conformance.play import LARGE, LONGEST, OVER, SEATS, SMALL, WEIGHTS, Play, Stage
 from tests.conformance.port import Sweep
 
 PICK = st.integers(0, 10_000)
@@ -34,8 +34,35 @@ class LaneMachine(RuleBasedStateMachine):
     @initialize(sizes=SIZES, window=st.integers(4, 9))
     def open(self, sizes: list[tuple[int, int]], window: int) -> None:
         self.play.open()
+        self.begin_badly(self.play.stage.runs % 6)
+        self.play.stage.runs += 1
         for tenant in WEIGHTS:
             self.play.enqueue(tenant, sizes, window, 0)
+
+    def begin_badly(self, scene: int) -> None:
+        """What chance alone seldom brings about: each run begins with another of these."""
+        play, tenant = self.play, min(WEIGHTS)
+        play.enqueue(tenant, [SMALL] * 3, LONGEST if scene >= 4 else 2, int(scene == 5))
+        play.claim(0, 1, heard=True)
+        match scene:
+            case 0 | 1:  # past its deadline while it runs; its worker answers, or is gone
+                play.clock(2, obey=False)
+                play.sweep(Sweep.STOP)
+                play.answer_stop(0) if scene == 0 else play.leave(0)
+                play.sweep(Sweep.BURY)
+            case 2:
+                play.cancel(0)
+                play.sweep(Sweep.STOP)
+                play.answer_stop(0)
+            case 3:  # it was alone in the engine that died
+                play.engine_dies(0)
+            case 4:
+                play.fail(0, failure.ENGINE_ERROR)
+                play.clock(LONGEST - 1)
+                play.sweep(Sweep.WAKE)
+            case _:
+                play.clock(3)
+                play.sweep(Sweep.AGE)
 
     @rule(tenant=TENANT, sizes=SIZES, window=st.integers(2, 9), ranks=st.integers(0, 2))
     def enqueue(self, tenant: UUID, sizes: list[tuple[int, int]], window: int, ranks: int) -> None:

@@ -51,6 +51,7 @@ class Stage:
     fresh: Callable[[], Coroutine[Any, Any, PostgresQueue]]  # over a database without rows
     planned: list[Snapshot]  # what the product's claims were planned from
     events: Counter[str] = field(default_factory=Counter)
+    runs: int = 0
 
 
 class Play:
