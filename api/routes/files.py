@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import StreamingResponse
 
 from api.auth import Caller
 from api.multipart import read_parts
+from api.repeats import REPLAYED, name_of
 from api.schemas.file import FileDeleted, FileObject, FileQuery, file_object
 from api.schemas.page import PageObject, page_object
 from api.services import Use
@@ -21,9 +23,13 @@ router = APIRouter(prefix="/v1/files")
 
 
 @router.post("")
-async def upload(request: Request, services: Use, caller: Caller) -> FileObject:
+async def upload(request: Request, response: Response, services: Use, caller: Caller) -> FileObject:
     parts = read_parts(request.headers.get("content-type", ""), request.stream())
-    return file_object(await upload_file(services, caller.tenant_id, parts))
+    named = partial(name_of, request.headers, request.url.path, caller)
+    file, replayed = await upload_file(services, caller.tenant_id, parts, named)
+    if replayed:
+        response.headers.update(REPLAYED)
+    return file_object(file)
 
 
 @router.get("")

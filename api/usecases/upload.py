@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import hashlib
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import timedelta
 from typing import Protocol
 from uuid import UUID, uuid4
 
 from api.multipart import PartStart
-from api.refusals import FileTooLarge, InvalidFileFormat, InvalidValue, MissingParameter, UnknownParameter
+from api.refusals import (
+    FileTooLarge,
+    IdempotencyKeyReused,
+    InvalidFileFormat,
+    InvalidValue,
+    MissingParameter,
+    UnknownParameter,
+)
 from api.services import Services
+from api.usecases.files import no_file
 from db.connect import tenant_transaction
-from db.files import File, NewFile, add_file
+from db.files import File, NewFile, add_file, get_file
+from db.once import Name, OtherRequest, made_before, remember
+from lanes.ids import Prefix, spell
 
 _FILE, _PURPOSE = "file", "purpose"
 _ANCHOR, _SECONDS = "expires_after[anchor]", "expires_after[seconds]"
@@ -26,21 +37,42 @@ class Sink(Protocol):
     async def write(self, data: bytes, /) -> int: ...
 
 
-async def upload_file(services: Services, tenant_id: UUID, parts: AsyncIterator[PartStart | bytes]) -> File:
-    """Store the file of a form.
+async def upload_file(
+    services: Services,
+    tenant_id: UUID,
+    parts: AsyncIterator[PartStart | bytes],
+    name_of_request: Callable[[Mapping[str, str]], Name],
+) -> tuple[File, bool]:
+    """Store the file of a form. With it, whether an earlier try had stored it.
 
     The row is written once the bytes are durable. If the client goes away or the form is refused,
     neither is there; if the process dies between the two, bytes without a row are left.
 
     Raises:
         Refusal: the form is malformed, or a field is missing, unknown or wrong.
+        IdempotencyKeyReused: the client gave its key to another upload.
+        NotFound: the file that an earlier try stored is gone.
     """
     key = f"uploads/{uuid4().hex}"
     form = _Form(services.max_file_bytes)
     async with services.objects.writer(key) as sink:
         await form.read(parts, sink)
+        name = name_of_request(form.asked())
     async with tenant_transaction(services.engine, tenant_id) as connection:
-        return await add_file(connection, tenant_id, form.file(key))
+        try:
+            before = await made_before(connection, tenant_id, name)
+        except OtherRequest:
+            raise IdempotencyKeyReused from None
+        if before is None:
+            made = await add_file(connection, tenant_id, form.file(key))
+            await remember(connection, tenant_id, name, made.id)
+            return made, False
+        file = await get_file(connection, tenant_id, before)
+    # Only the digest of these bytes was needed; after a refusal the sweep of lost bytes takes them.
+    await services.objects.delete([key])
+    if file is None:
+        raise no_file(spell(Prefix.FILE, before))
+    return file, True
 
 
 class _Form:
@@ -51,6 +83,7 @@ class _Form:
         self._fields: dict[str, bytearray] = {}
         self._filename = ""
         self._bytes = 0
+        self._digest = hashlib.sha256()
 
     async def read(self, parts: AsyncIterator[PartStart | bytes], sink: Sink) -> None:
         name = None
@@ -63,6 +96,7 @@ class _Form:
                 self._bytes += len(event)
                 if self._bytes > self._max_file_bytes:
                     raise FileTooLarge(self._max_file_bytes)
+                self._digest.update(event)
                 await sink.write(event)
             elif name is not None:
                 self._fields[name] += event
@@ -75,6 +109,11 @@ class _Form:
         for one, other in ((_ANCHOR, _SECONDS), (_SECONDS, _ANCHOR)):
             if one in self._fields and other not in self._fields:
                 raise MissingParameter(other)
+
+    def asked(self) -> Mapping[str, str]:
+        """What the form says, its file by digest: equal for two forms that ask for the same."""
+        plain = {name: value.decode() for name, value in self._fields.items() if name != _FILE}
+        return plain | {"filename": self._filename, "sha256": self._digest.hexdigest()}
 
     def file(self, object_key: str) -> NewFile:
         seconds = self._fields.get(_SECONDS)

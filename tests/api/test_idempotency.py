@@ -1,4 +1,4 @@
-"""POST /v1/batches by a name: one thing for one name, however often and however fast it is asked for."""
+"""POST /v1/batches and /v1/files by a name: one thing for one name, however often it is asked for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-from tests.api.conftest import Running, Tenant, error_of
+from tests.api.conftest import LINE, Running, Tenant, error_of
 
 REPLAYED = "idempotent-replayed"
 
@@ -68,3 +68,42 @@ def test_a_clients_retry_finds_what_its_first_try_made(tenant: Tenant, running: 
     running.sql("UPDATE idempotency_keys SET expires_at = now() WHERE tenant_id = %s", tenant.id)
     late = create(tenant, body, x_stainless_retry_count="2")
     assert (late.status_code, REPLAYED in late.headers) == (200, False)
+
+
+def upload(
+    tenant: Tenant, content: bytes = LINE, filename: str = "in.jsonl", **headers: str
+) -> httpx.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    form, files = {"purpose": "batch"}, {"file": (filename, content)}
+    return tenant.http.post("/v1/files", data=form, files=files, headers=named, timeout=60)
+
+
+def test_one_key_uploads_one_file(tenant: Tenant, running: Running) -> None:
+    first = upload(tenant, idempotency_key="k")
+    stored = running.stored()
+    again = upload(tenant, idempotency_key="k")  # with another boundary: the digest is of the file
+    assert (again.json(), again.headers.get(REPLAYED)) == (first.json(), "true")
+    assert running.stored() == stored
+    for reused in (
+        upload(tenant, LINE * 2, idempotency_key="k"),
+        upload(tenant, filename="b.jsonl", idempotency_key="k"),
+    ):
+        assert reused.status_code == 422
+        assert error_of(reused)["code"] == "idempotency_key_reused"
+    tenant.client.files.delete(first.json()["id"])
+    assert upload(tenant, idempotency_key="k").status_code == 404
+
+
+def test_a_retried_upload_finds_its_file(tenant: Tenant) -> None:
+    first, second = (upload(tenant, x_stainless_retry_count="0").json() for _ in range(2))
+    assert first["id"] != second["id"]
+    retried = upload(tenant, x_stainless_retry_count="1")
+    assert (retried.json(), retried.headers.get(REPLAYED)) == (second, "true")
+    assert REPLAYED not in upload(tenant, LINE * 2, x_stainless_retry_count="1").headers
+
+
+def test_an_unreadable_key_leaves_nothing(tenant: Tenant, running: Running) -> None:
+    stored = running.stored()
+    refused = upload(tenant, idempotency_key='"open')
+    assert (refused.status_code, error_of(refused)["param"]) == (400, "Idempotency-Key")
+    assert running.stored() == stored
