@@ -48,10 +48,10 @@ class Running:
     objects: Path
     log: Path
 
-    def sql(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """Run a statement as a superuser, whom no row-level security binds."""
+    def sql(self, query: str, *values: object, **named: object) -> list[tuple[Any, ...]]:
+        """Run a statement as a superuser, whom no row-level security binds; with %s or with %(name)s."""
         with psycopg.connect(self.database_url, autocommit=True) as connection:
-            cursor = connection.execute(query.encode(), values)
+            cursor = connection.execute(query.encode(), named or values)
             return cursor.fetchall() if cursor.description else []
 
     def stored(self) -> set[str]:
