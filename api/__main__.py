@@ -13,6 +13,7 @@ import uvicorn
 from api.app import create_app
 from api.services import Services
 from api.settings import ApiSettings
+from api.watch import Watch
 from db.connect import Role, connect
 from db.logs import configure_logs
 from db.objects import Objects
@@ -44,6 +45,7 @@ async def _serve(settings: Settings, api: ApiSettings) -> None:
             objects=Objects(settings.objects_url),
             doorbell=Doorbell(celery_app(settings.redis_url, "fairlane-api")),
             max_file_bytes=api.max_file_bytes,
+            watch=Watch(engine),
         )
         config = uvicorn.Config(
             create_app(services),

@@ -12,7 +12,7 @@ from api.errors import error_response
 from api.middleware.body_guard import BodyGuard
 from api.middleware.envelope import Envelope
 from api.middleware.gate import Gate
-from api.routes import batches, files, health, models
+from api.routes import batches, files, health, jobs, models
 from api.services import Services
 from api.telemetry import Metrics
 
@@ -22,7 +22,7 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(title="Fairlane", openapi_url=None, redirect_slashes=False)
     app.state.services = services
     app.state.metrics = Metrics()
-    for module in (files, batches, models, health):
+    for module in (files, batches, jobs, models, health):
         app.include_router(module.router)
     app.add_exception_handler(HTTPException, _answer)
     app.add_exception_handler(RequestValidationError, _answer)

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.watch import Watch
 from db.objects import Objects
 from db.redis.doorbell import Doorbell
 
@@ -18,6 +19,7 @@ class Services:
     objects: Objects
     doorbell: Doorbell
     max_file_bytes: int
+    watch: Watch
 
 
 def _services(request: Request) -> Services:

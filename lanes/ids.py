@@ -14,6 +14,7 @@ class Prefix(StrEnum):
     BATCH = "batch_"
     BATCH_LINE = "batch_req_"
     REQUEST = "req_"
+    JOB = "job_"
 
 
 def spell(prefix: Prefix, uuid: UUID) -> str:

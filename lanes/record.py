@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from uuid import UUID
 
 from lanes import failure
@@ -36,11 +37,18 @@ def answered(job_id: UUID, custom_id: str | None, status: int, body: bytes) -> b
 
 def unanswered(job_id: UUID, custom_id: str | None, code: str, stored: bytes | None) -> bytes:
     """A record of a request that no engine answered; `stored` is the JSON error object, if kept."""
-    ours = {"code": code, "message": _MESSAGES.get(code, code)}
     record = {
         "id": spell(Prefix.BATCH_LINE, job_id),
         "custom_id": custom_id,
         "response": None,
-        "error": ours if stored is None else json.loads(stored),
+        "error": error_object(code, stored),
     }
     return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+
+
+def error_object(code: str, stored: bytes | None) -> dict[str, Any]:
+    """Why no engine answered: the error object that was kept, or else our own words for the code."""
+    if stored is None:
+        return {"code": code, "message": _MESSAGES.get(code, code)}
+    kept: dict[str, Any] = json.loads(stored)
+    return kept

@@ -8,8 +8,9 @@ from pydantic import BaseModel
 
 from api.schemas.batch import BatchObject
 from api.schemas.file import FileObject
+from api.schemas.job import JobObject
 
-Item = TypeVar("Item", FileObject, BatchObject)
+Item = TypeVar("Item", FileObject, BatchObject, JobObject)
 
 
 class PageObject(BaseModel, Generic[Item]):

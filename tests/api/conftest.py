@@ -24,6 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.app import create_app
 from api.services import Services
+from api.watch import Watch
 from db.connect import Role, connect
 from db.embedded import EmbeddedServers
 from db.keys import create_key, create_tenant
@@ -166,7 +167,7 @@ async def app_in_this_process(
     engine: AsyncEngine = connect(with_psycopg(database_url), Role.API, connections=2, name="test")
     # Port 1 of this machine: nobody listens.
     doorbell = Doorbell(celery_app("redis://127.0.0.1:1/0", "test"))
-    app = create_app(Services(engine, Objects(objects.as_uri()), doorbell, max_file_bytes))
+    app = create_app(Services(engine, Objects(objects.as_uri()), doorbell, max_file_bytes, Watch(engine)))
     transport = httpx.ASGITransport(app, client=(peer, 1))
     headers = {"Authorization": f"Bearer {key}"}
     async with httpx.AsyncClient(transport=transport, base_url="http://api", headers=headers) as client:
