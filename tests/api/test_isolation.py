@@ -33,25 +33,30 @@ ROUTES = [
 ]
 
 # One row a table, of the tenant and batch given.
-FILLED = (
-    "INSERT INTO batch_progress (tenant_id, batch_id, succeeded, unsuccessful, input_tokens, cached_tokens,"
-    " output_tokens, reasoning_tokens) VALUES (%(tenant)s, %(batch)s, 0, 0, 0, 0, 0, 0)",
-    "INSERT INTO segments (tenant_id, kind, object_key, bytes) VALUES (%(tenant)s, 'input', %(name)s, 1)",
-    "INSERT INTO jobs (tenant_id, flow_id, ord, deadline, bucket, input_tokens, output_tokens, lane, model,"
-    " endpoint) VALUES (%(tenant)s, %(batch)s, 1, now() + interval '1 day', 1, 1, 1, 1, %(name)s, '/v1/x')",
-    "INSERT INTO jobs_done (id, finished_on, tenant_id, flow_id, model, endpoint, lane, state, fence, attempts,"
-    " error_code, created_at, finished_at) VALUES (uuidv7(), '2000-01-01', %(tenant)s, %(batch)s, 'm', '/v1/x',"
-    " 1, 'failed', 1, 1, 'engine_error', now(), now())",
-    "INSERT INTO outcomes (job_id, finished_on, tenant_id, body)"
-    " VALUES (uuidv7(), '2000-01-01', %(tenant)s, '')",
-    "INSERT INTO lane_accounts (model, lane, tenant_id, flow_id) VALUES (%(name)s, 1, %(tenant)s, %(batch)s)",
-    "INSERT INTO job_requests (job_id, tenant_id, key_id, kind, deadline, decision)"
-    " VALUES (uuidv7(), %(tenant)s, %(batch)s, 'job', now(), '{}')",
-    "INSERT INTO job_attempts (job_id, fence, tenant_id, boot_id, claimed_at, reason)"
-    " VALUES (uuidv7(), 1, %(tenant)s, %(batch)s, now(), 'drained')",
-    "INSERT INTO idempotency_keys (tenant_id, endpoint, key_hash, request_digest, object_id, expires_at)"
-    " VALUES (%(tenant)s, '/v1/x', sha256(''), sha256(''), %(batch)s, now())",
-)
+FILLED = """
+INSERT INTO batch_progress (
+    tenant_id, batch_id, succeeded, unsuccessful, input_tokens, cached_tokens, output_tokens, reasoning_tokens
+) VALUES (%(tenant)s, %(batch)s, 0, 0, 0, 0, 0, 0);
+INSERT INTO segments (tenant_id, kind, object_key, bytes) VALUES (%(tenant)s, 'input', %(name)s, 1);
+INSERT INTO jobs (
+    tenant_id, flow_id, ord, deadline, bucket, input_tokens, output_tokens, lane, model, endpoint
+) VALUES (%(tenant)s, %(batch)s, 1, now() + interval '1 day', 1, 1, 1, 1, %(name)s, '/v1/x');
+INSERT INTO jobs_done (
+    id, finished_on, tenant_id, flow_id, model, endpoint, lane, state, fence, attempts, error_code,
+    created_at, finished_at
+) VALUES (
+    uuidv7(), '2000-01-01', %(tenant)s, %(batch)s, 'm', '/v1/x', 1, 'failed', 1, 1, 'engine_error',
+    now(), now()
+);
+INSERT INTO outcomes (job_id, finished_on, tenant_id, body) VALUES (uuidv7(), '2000-01-01', %(tenant)s, '');
+INSERT INTO lane_accounts (model, lane, tenant_id, flow_id) VALUES (%(name)s, 1, %(tenant)s, %(batch)s);
+INSERT INTO job_requests (job_id, tenant_id, key_id, kind, deadline, decision)
+    VALUES (uuidv7(), %(tenant)s, %(batch)s, 'job', now(), '{}');
+INSERT INTO job_attempts (job_id, fence, tenant_id, boot_id, claimed_at, reason)
+    VALUES (uuidv7(), 1, %(tenant)s, %(batch)s, now(), 'drained');
+INSERT INTO idempotency_keys (tenant_id, endpoint, key_hash, request_digest, object_id, expires_at)
+    VALUES (%(tenant)s, '/v1/x', sha256(''), sha256(''), %(batch)s, now())
+"""
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ROUTES, ids=lambda value: str(value)[:40])
@@ -118,7 +123,7 @@ def test_without_a_tenant_the_api_role_sees_nothing(
     own, other = new_tenant(), new_tenant()
     for tenant in (own, other):
         batch_id = tenant.batch().removeprefix("batch_")
-        for filled in FILLED:
+        for filled in FILLED.split(";"):
             running.sql(filled, tenant=tenant.id, batch=batch_id, name=uuid4().hex)
     asyncio.run(sees_its_own(running.database_url, own.id))
 
