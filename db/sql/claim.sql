@@ -34,5 +34,7 @@ SELECT c.id, c.fence, c.tenant_id, c.flow_id, c.batch_id, c.model, c.endpoint, c
        s.object_key, c.byte_offset, c.byte_length, c.input_tokens, c.output_tokens, c.attempts,
        CAST(extract(epoch FROM c.deadline - c.claimed_at) AS double precision) AS remaining_seconds,
        c.suspects
-FROM claimed AS c JOIN segments AS s ON s.id = c.segment_id
+FROM claimed AS c
+-- A look-up for each job: joined, and with sorts off, every segment there is would be read in order.
+CROSS JOIN LATERAL (SELECT object_key FROM segments WHERE id = c.segment_id LIMIT 1) AS s
 ORDER BY c.segment_id, c.byte_offset

@@ -51,6 +51,7 @@ INSERT INTO jobs (tenant_id, flow_id, batch_id, line, segment_id, ord, deadline,
     SELECT tenant_id, flow_id, (SELECT id FROM batches), row_number() OVER (), (SELECT id FROM segments), ord,
            clock_timestamp() + interval '1 h', 1, 0, 10, 100, 50, 2, 'toy', '/v1/chat/completions'
     FROM flows, generate_series(1, (CASE WHEN n %% 20 = 0 THEN 5 ELSE 1 END) * %(jobs)s / %(tenants)s) AS ord;
+INSERT INTO segments (tenant_id, kind, object_key, bytes) SELECT id, 'input', id, 1 FROM tenants;
 """
 
 
