@@ -68,7 +68,7 @@ async def test_an_engine_error_is_tried_again_and_then_ends_the_job(
 
     assert (tries.count(1), tries.count(2)) == (3, 2)
     [failed] = await world.rows("SELECT * FROM jobs_done WHERE state = 'failed'")
-    assert (failed.error_code, failed.attempts) == ("engine_error", 2)
+    assert (failed.error_code, failed.attempts) == ("engine_error", 3)
 
 
 async def test_a_refusal_is_an_answer_and_is_not_tried_again(
